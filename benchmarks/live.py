@@ -59,7 +59,8 @@ def trained(epochs: int) -> Iterator[Row]:
     target = rc.from_torch(run.module, data.test_x[:1])
     images, labels = data.test_x.reshape(len(data.test_x), -1).astype(np.float64), data.test_y
     row, network, frozen = rebuilt("digits with LayerNorm", target, images)
-    row |= {"parameters": run.parameters, "accuracy": share(target(images), labels)}
+    row["parameters"] = sum(parameter.numel() for parameter in run.module.parameters())
+    row |= {"accuracy": share(target(images), labels)}
     row["constructed_accuracy"] = share(network(images), labels)
     yield row | {"way": "A", "same_classes": same(network(images), target(images))}
     start = time.perf_counter()

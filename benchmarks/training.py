@@ -32,6 +32,9 @@ def cases() -> list[Case]:
     return sorted(set(found), key=lambda case: (case[2] == "all", case[0] * case[1] ** 2, case))
 
 
+FEATURES = ("small_share", "accuracy_without_small", "accuracy_without_as_many_at_random")
+
+
 def measure(quick: bool) -> Iterator[Row]:
     """One row per case and seed."""
     import torch
@@ -73,14 +76,12 @@ def measure_case(
         "seed": seed,
         "epochs": epochs,
         "batch": batch,
-        "parameters": done.parameters,
+        "parameters": sum(parameter.numel() for parameter in done.module.parameters()),
         "tuned": done.history.tuned,
         "accuracy": done.history.accuracy,
         "train_accuracy": done.history.train_accuracy[-1],
         "loss": done.history.loss[-1],
-        "small_share": done.small_share,
-        "accuracy_without_small": done.off_accuracy,
-        "accuracy_without_as_many_at_random": done.random_off_accuracy,
+        **{key: done.told["gamma"][key] for key in FEATURES},
         "seconds": done.history.seconds,
     }
 

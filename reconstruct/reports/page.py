@@ -204,16 +204,17 @@ def rows_of(report: Node) -> list[tuple[list[Bar], list[Bar]]]:
     graphs, sites = measured.get("graphs") or {}, measured.get("sites") or {}
     if not graphs.get("target") or not graphs.get("frozen"):
         return []
-    size_in = len(report["domain"]["lo"])
-    left, right = (_bars(graphs[name], size_in) for name in ("target", "frozen"))
+    left, right = (
+        _bars(graphs[name], len(report["domain"]["lo"])) for name in ("target", "frozen")
+    )
     if not sites:
         pairs = itertools.zip_longest(left, right)
         return [([a] if a else [], [b] if b else []) for a, b in pairs]
-    frozen = {node["name"]: node for node in graphs["frozen"]}
+    sizes = {node["name"]: node["size"] for node in graphs["frozen"]}
     rows = []
     for bar in left:
         norms: list[str] = list(sites.get(bar[0]) or [])
-        made: list[Bar] = [(n, frozen[n]["size"], f"{frozen[n]['size']:,}", True) for n in norms]
+        made: list[Bar] = [(norm, sizes[norm], f"{sizes[norm]:,}", True) for norm in norms]
         if made:  # the last layer of a site has the value of g itself
             made[-1] = (norms[-1], bar[1], bar[2], False)
         rows.append(([bar], made or [bar]))
@@ -229,12 +230,12 @@ def _bars(nodes: Sequence[Node], size_in: int) -> list[Bar]:
         if node["inputs"] == [last] and kind in JOINING:
             bars[-1] = (name, size, f"{said}, {kind}", False)
         else:
-            said_of = ["×".join(f"{n:,}" for n in node.get("shape") or (node["size"],))]
+            told = ["×".join(f"{n:,}" for n in node.get("shape") or (node["size"],))]
             if node.get("kernel"):
-                said_of.append(f"{'×'.join(map(str, node['kernel']))} kernel")
+                told.append(f"{'×'.join(map(str, node['kernel']))} kernel")
             if kind not in ("Affine", "Dense", "Sparse", "Convolution"):
-                said_of.append("sum" if kind == "Add" else kind)
-            bars.append((node["name"], node["size"], ", ".join(said_of), False))
+                told.append("sum" if kind == "Add" else kind)
+            bars.append((node["name"], node["size"], ", ".join(told), False))
         last = node["name"]
     return bars
 
@@ -246,21 +247,18 @@ def diagram(
     if not rows or sum(max(1, len(f)) for _, f in rows) > 60:
         return None
     longest = math.log2(1 + max(bar[1] for row in rows for side in row for bar in side))
-    parts = [element("div", element("b", "target g"), element("b", right), class_="row head")]
-    for row in rows:
-        sides = [element("div", *(_drawn(bar, longest) for bar in side)) for side in row]
-        parts.append(element("div", *sides, class_="row"))
-    drawing = element("div", *parts, class_="diagram")
-    return element("figure", drawing, element("figcaption", legend))
 
+    def drawn(bar: Bar) -> Markup:
+        name, size, said, hidden = bar
+        width = f"width:{12 * math.log2(1 + size) / max(longest, 1.0):.2f}em"
+        line = element("i", class_="hidden" if hidden else "value", style=width)
+        return element("p", html.named(name), element("span", line, said))
 
-def _drawn(bar: Bar, longest: float) -> Markup:
-    name, size, said, hidden = bar
-    width = f"width:{12 * math.log2(1 + size) / max(longest, 1.0):.2f}em"
-    kind = "hidden" if hidden else "value"
-    return element(
-        "p", html.named(name), element("span", element("i", class_=kind, style=width), said)
-    )
+    head = element("div", element("b", "target g"), element("b", right), class_="row head")
+    sides = ([element("div", *map(drawn, side)) for side in row] for row in rows)
+    lines = (element("div", *pair, class_="row") for pair in sides)
+    caption = element("figcaption", legend)
+    return element("figure", element("div", head, *lines, class_="diagram"), caption)
 
 
 def sizes(report: Node) -> Markup:
@@ -286,13 +284,30 @@ def again_section(run: RunFiles) -> Markup:
     lo, hi = report["domain"]["lo"], report["domain"]["hi"]
     lines = "\n".join(f"{i:>4}  {a!r} … {b!r}" for i, (a, b) in enumerate(zip(lo, hi, strict=True)))
     output = str((report.get("options") or {}).get("output") or "OUT")
+    target, frozen = report["target"], report.get("frozen") or {}
+    machine, cost = report["environment"], report["cost"]
+    known = {"target": target["file"], "target sha256": target["sha256"]}
+    if frozen:
+        drawn = f"{frozen.get('weights')}, seed {frozen.get('seed')}"
+        known["frozen weights"] = frozen.get("file") or drawn
+        known["frozen weights sha256"] = frozen.get("sha256")
+    python = (machine[name] for name in ("python", "numpy", "scipy"))
+    threads = (_shown(machine[name]) for name in ("cpu", "threads"))
+    known |= {
+        "seed of the samples": report["error"]["seed"],
+        "reconstruct": machine["reconstruct"],
+        "Python, numpy, scipy": ", ".join(map(str, python)),
+        "BLAS": machine["blas"],
+        "processor": f"{', '.join(threads)} threads",
+        "time and memory": f"{duration(cost['seconds'])}, {words.size(cost['peak_bytes'])}",
+    }
     return html.section(
         "reproduce",
         "Do it again",
         "The same numbers come out of this command, and the second one re-checks the "
         "certificate without trusting anything of the solver.",
         element("pre", f"{command(report)}\n{shlex.join(['reconstruct', 'check', output])}"),
-        html.facts((name, _shown(value)) for name, value in _known(report)),
+        html.facts((name, _shown(value)) for name, value in known.items()),
         html.details(f"The domain, coordinate by coordinate ({len(lo)})", element("pre", lines)),
     )
 
@@ -315,25 +330,6 @@ def command(report: Mapping[str, Any], verb: str | None = None) -> str:
         for text in map(str, value if isinstance(value, list) else [value]):
             line += [f"{flag}={text}"] if text.startswith("-") else [flag, text]
     return shlex.join([*line, "--force"])  # what is there is what it makes again
-
-
-def _known(report: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    target, frozen = report["target"], report.get("frozen") or {}
-    machine, cost = report["environment"], report["cost"]
-    known = [("target", target["file"]), ("target sha256", target["sha256"])]
-    if frozen:
-        drawn = f"{frozen.get('weights')}, seed {frozen.get('seed')}"
-        known.append(("frozen weights", frozen.get("file") or drawn))
-        known.append(("frozen weights sha256", frozen.get("sha256")))
-    return [
-        *known,
-        ("seed of the samples", report["error"]["seed"]),
-        ("reconstruct", machine["reconstruct"]),
-        ("Python, numpy, scipy", f"{machine['python']}, {machine['numpy']}, {machine['scipy']}"),
-        ("BLAS", machine["blas"]),
-        ("processor", f"{_shown(machine['cpu'])}, {_shown(machine['threads'])} threads"),
-        ("time and memory", f"{duration(cost['seconds'])}, {words.size(cost['peak_bytes'])}"),
-    ]
 
 
 def _shown(value: object) -> str:

@@ -78,39 +78,61 @@ class Experiment:
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
-    """One trained model, its history, and its features: all γ, and accuracy without some."""
+class Trained:
+    """One trained model, its history, and what report.json tells of it and its features."""
 
-    seed: int
     module: nn.Module
-    parameters: int
     history: History
-    gammas: Mapping[str, Vector]
-    off_accuracy: float
-    random_off_accuracy: float
+    told: dict[str, Any]
 
-    @property
-    def small_share(self) -> float:
-        return small_share(self.gammas)
 
-    def as_json(self) -> dict[str, Any]:
-        history = {key: list(getattr(self.history, key)) for key in CURVES}
-        return {
-            "seed": self.seed,
-            "accuracy": self.history.accuracy,
-            "seconds": self.history.seconds,
-            "history": history,
+def run_experiment(
+    experiment: Experiment,
+    data: Dataset,
+    *,
+    folder: Path | None = None,
+    progress: Progress = silent,
+) -> list[Trained]:
+    """Train one model per seed; with a `folder`, each keeps its checkpoint there."""
+
+    def listen(index: int, step: Step) -> None:
+        """One bar covers all seeds."""
+        total = step.total or 1
+        of_all = (index * total + step.done, len(experiment.seeds) * total)
+        progress(Step(f"training, {step.task}", *of_all, unit=step.unit))
+
+    runs = []
+    for index, seed in enumerate(experiment.seeds):
+        module = experiment.build(data, seed)
+        history = train(
+            module,
+            data,
+            experiment.tune,
+            experiment.schedule,
+            seed=seed,
+            checkpoint=None if folder is None else folder / f"seed-{seed}.npz",
+            progress=partial(listen, index),
+        )
+        found = gammas(module)
+        share = small_share(found)
+        without = switched_off(module), random_off(module, share, seed)
+        left, chance = (accuracy(one, data.test_x, data.test_y) for one in without)
+        curves = ("loss", "train_accuracy", "test_accuracy")
+        told = {
+            "seed": seed,
+            "accuracy": history.accuracy,
+            "seconds": history.seconds,
+            "history": {name: list(getattr(history, name)) for name in curves},
             "gamma": {
                 "small": SMALL,
-                "small_share": self.small_share,
-                "accuracy_without_small": self.off_accuracy,
-                "accuracy_without_as_many_at_random": self.random_off_accuracy,
-                "layers": [_layer(name, values) for name, values in self.gammas.items()],
+                "small_share": share,
+                "accuracy_without_small": left,
+                "accuracy_without_as_many_at_random": chance,
+                "layers": [_layer(name, values) for name, values in found.items()],
             },
         }
-
-
-CURVES = ("loss", "train_accuracy", "test_accuracy")
+        runs.append(Trained(module, history, told))
+    return runs
 
 
 def _layer(name: str, values: Vector) -> dict[str, Any]:
@@ -124,51 +146,17 @@ def _layer(name: str, values: Vector) -> dict[str, Any]:
     }
 
 
-def run_experiment(
-    experiment: Experiment,
-    data: Dataset,
-    *,
-    folder: Path | None = None,
-    progress: Progress = silent,
-) -> list[Run]:
-    """Train one model per seed; with a `folder`, each keeps its checkpoint there."""
-
-    def listen(index: int, step: Step) -> None:
-        """One bar covers all seeds."""
-        total = step.total or 1
-        of_all = (index * total + step.done, len(experiment.seeds) * total)
-        progress(Step(f"training, {step.task}", *of_all, unit=step.unit))
-
-    runs = []
-    for index, seed in enumerate(experiment.seeds):
-        module = experiment.build(data, seed)
-        parameters = sum(p.numel() for p in module.parameters())
-        checkpoint = None if folder is None else folder / f"seed-{seed}.npz"
-        history = train(
-            module,
-            data,
-            experiment.tune,
-            experiment.schedule,
-            seed=seed,
-            checkpoint=checkpoint,
-            progress=partial(listen, index),
-        )
-        found = gammas(module)
-        without = switched_off(module), random_off(module, small_share(found), seed)
-        shares = (accuracy(one, data.test_x, data.test_y) for one in without)
-        runs.append(Run(seed, module, parameters, history, found, *shares))
-    return runs
-
-
 def build_report(
-    experiment: Experiment, data: Dataset, runs: Sequence[Run], options: Mapping[str, Any]
+    experiment: Experiment, data: Dataset, runs: Sequence[Trained], options: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The report as plain JSON values; `summary` has mean, least and most over the seeds."""
-
-    def spread(value: Callable[[Run], float]) -> dict[str, float]:
-        values = [value(run) for run in runs]
-        return {"mean": sum(values) / len(values), "least": min(values), "most": max(values)}
-
+    parameters = sum(parameter.numel() for parameter in runs[0].module.parameters())
+    features = ("small_share", "accuracy_without_small", "accuracy_without_as_many_at_random")
+    summary = {}
+    for name in ("accuracy", "seconds", *features):
+        values = [{**run.told, **run.told["gamma"]}[name] for run in runs]
+        mean = sum(values) / len(values)
+        summary[name] = {"mean": mean, "least": min(values), "most": max(values)}
     return {
         "schema": "reconstruct.training/1",
         **asdict(experiment),
@@ -179,15 +167,9 @@ def build_report(
             "train": len(data.train_y),
             "test": len(data.test_y),
         },
-        "parameters": {"all": runs[0].parameters, "tuned": runs[0].history.tuned},
-        "summary": {
-            "accuracy": spread(lambda run: run.history.accuracy),
-            "small_share": spread(lambda run: run.small_share),
-            "accuracy_without_small": spread(lambda run: run.off_accuracy),
-            "accuracy_without_as_many_at_random": spread(lambda run: run.random_off_accuracy),
-            "seconds": spread(lambda run: run.history.seconds),
-        },
-        "runs": [run.as_json() for run in runs],
+        "parameters": {"all": parameters, "tuned": runs[0].history.tuned},
+        "summary": summary,
+        "runs": [run.told for run in runs],
         "options": dict(options),
         "cost": {
             "seconds": sum(run.history.seconds for run in runs),
@@ -218,9 +200,9 @@ def train_into(
     with OutputFolder(output, force=force, resume=resume, solved="seed-*.npz") as folder:
         runs = run_experiment(experiment, data, folder=folder.staging, progress=progress)
         notes: list[str] = []
-        for run in runs:
-            name = f"network-{run.seed}.onnx"
-            write_atomically(folder.staging / f"norms-{run.seed}.npz", norm_bytes(run.module))
+        for seed, run in zip(experiment.seeds, runs, strict=True):
+            name = f"network-{seed}.onnx"
+            write_atomically(folder.staging / f"norms-{seed}.npz", norm_bytes(run.module))
             try:
                 save(from_torch(run.module, data.test_x[:1]), folder.staging / name)
             except (UnsupportedError, MissingDependencyError) as error:
