@@ -178,11 +178,12 @@ class Roundoff:
         terms = op.summands + len(biases) + BIAS
         lost = terms * precision.tiny * (1 + float(np.max(value.computed, initial=0.0)))
         size = upward(size + np.abs(biases).sum(axis=0))
+        known: Any = np.inf
         if not (self.forms.moves(source) or name in self.forms.sources):
             # |A'| times the errors of the sources is far below |M2||s||M1| times them
             forms = self.forms.magnitudes(name)
             known = _total(view.reached(size, self.errors[view.source]) for view, size in forms)
-            carried = np.minimum(carried, known)
+        carried = np.minimum(carried, known)  # no part of `times`, which it would keep
         return Value(size, carried, upward(local + lost), rounded)
 
     # --- diagonal maps and activations ----------------------------------------------------------

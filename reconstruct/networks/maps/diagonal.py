@@ -368,11 +368,12 @@ class Norm(Diagonal):
         """
         scale, shift = (part.magnitude() for part in self.enclosed())
         mean, beta, gamma = (np.abs(self.spread(p)) for p in (self.mean, self.beta, self.gamma))
-        moved = upward(scale * incoming.error)
-        scaled = upward(np.minimum(scale * incoming.size, incoming.result + shift) + moved)
+        scaled = np.minimum(scale * incoming.size, incoming.result + shift)
+        scaled = upward(scaled + upward(scale * incoming.error))
         parts = Parts(scale, scaled, upward(scale * mean), beta)
         inverse = np.maximum(1.0, 1.0 / self.spread(self.deviation))
         centred = upward(incoming.computed + mean)
+        del mean, shift  # of millions of units each takes its part of the memory
         entry, inputs = (
             (0.0, 0.0)
             if incoming.before is None
