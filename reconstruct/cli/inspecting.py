@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from argparse import Namespace
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
@@ -15,14 +16,15 @@ from reconstruct.constructions.frozen import check_target
 from reconstruct.constructions.sites import mixing_at
 from reconstruct.errors import UnsupportedError
 from reconstruct.formats import load
-from reconstruct.networks import LiveNorm, Mixing, Network, Norm, nonzeros
+from reconstruct.networks import LiveNorm, Network, Norm, nonzeros
 from reconstruct.networks.activations.piecewise import Kink
 from reconstruct.networks.draw import Sampler
 from reconstruct.networks.graph import input_shape
 from reconstruct.networks.normal_form import NormalForm, normal_form, rebuilt, rebuilt_nodes
 from reconstruct.numbers.parallel import physical_memory
 from reconstruct.progress import duration
-from reconstruct.reports.words import columns, size
+from reconstruct.reports.markup import elided
+from reconstruct.reports.words import columns, prefixed, size
 from reconstruct.runs.given import advice
 
 
@@ -65,68 +67,71 @@ def _network_text(network: Network, form: NormalForm) -> str:
         check_target(form.network)
     except UnsupportedError as error:
         lines.append(f"as a target: {error}")
-    return "\n".join([*lines, "", *columns(_map_rows(form))])
+    return "\n".join([*lines, "", *_maps(form)])
 
 
-def _map_rows(form: NormalForm) -> list[tuple[str, ...]]:
-    """One row for each map that is rebuilt: its kernel, and how many equations it needs."""
-    rows: list[tuple[str, ...]] = [
-        ("map", "node", "kernel", "positions", "equations", "rank", "non-zero", "made from")
-    ]
-    for number, node in enumerate(rebuilt_nodes(form.network), start=1):
-        chain = form.chains[node.name]
-        made = f"{len(chain)} nodes merged" if len(chain) > 1 else ""
-        rows.append(
-            (str(number), _short(node.name), *_shape(mixing_at(form.network, node.name)), made)
-        )
-    return rows
+def _maps(form: NormalForm) -> list[str]:
+    """One row for each map that is rebuilt: its kernel, and how many equations it needs.
 
-
-def _shape(op: Mixing) -> tuple[str, str, str, str, str]:
-    """Kernel, positions, equations m·k of each group, rank and filling.
-
-    A kernel is m×k, or m×c×kh×kw with k = c·kh·kw of a convolution.
+    A kernel is m×k, or m×c×kh×kw with k = c·kh·kw of a convolution; groups have m·k equations each.
     """
-    (m, k), groups = op.kernels[0].shape, len(op.kernels)
-    whole: Any = getattr(op, "kernel", op.kernels[0])
-    each = f"{groups}·" if groups > 1 else ""
-    rank = max(factor(part).numerical_rank for part in op.kernels)
-    filled = sum(nonzeros(part) for part in op.kernels) / (groups * m * k)
-    shape = "×".join(map(str, whole.shape))
-    return shape, str(op.positions), f"{each}{m * k:,}", str(rank), f"{100 * filled:.0f} %"
+    rows: list[tuple[str, ...]] = []
+    for number, node in enumerate(rebuilt_nodes(form.network), start=1):
+        op, chain = mixing_at(form.network, node.name), form.chains[node.name]
+        (m, k), groups = op.kernels[0].shape, len(op.kernels)
+        whole: Any = getattr(op, "kernel", op.kernels[0])
+        filled = sum(nonzeros(part) for part in op.kernels) / (groups * m * k)
+        rows.append(
+            (
+                str(number),
+                elided(node.name, 20),
+                "×".join(map(str, whole.shape)),
+                str(op.positions),
+                f"{f'{groups}·' if groups > 1 else ''}{m * k:,}",
+                str(max(factor(part).numerical_rank for part in op.kernels)),
+                f"{100 * filled:.0f} %",
+                f"{len(chain)} nodes merged" if len(chain) > 1 else "",
+            )
+        )
+    head = ("map", "node", "kernel", "positions", "equations", "rank", "non-zero", "made from")
+    return columns([head, *rows])
+
+
+COSTS: dict[str, Callable[[ConstructionCost], str]] = {
+    "construction": lambda c: c.construction,
+    "layers": lambda c: str(c.depth),
+    "widest": lambda c: f"{max((max(m.widths) for m in c.maps), default=0):,}",
+    "weights": lambda c: prefixed(c.weights),
+    "non-zero": lambda c: prefixed(c.nonzeros),
+    "tunable": lambda c: prefixed(c.tunable),
+    "memory": lambda c: size(c.memory_bytes),
+    "time": lambda c: duration(c.seconds),
+}
 
 
 def _construction_table(
     costs: list[ConstructionCost], target: Network, parameters: int
 ) -> list[str]:
-    rows = [
-        ("construction", "layers", "widest", "weights", "non-zero", "tunable", "memory", "time")
-    ]
-    for c in costs:
-        widest = max((max(m.widths) for m in c.maps), default=0)
-        rows.append(
-            (
-                c.construction,
-                str(c.depth),
-                f"{widest:,}",
-                _count(c.weights),
-                _count(c.nonzeros),
-                _count(c.tunable),
-                size(c.memory_bytes),
-                duration(c.seconds),
-            )
-        )
-    table = columns(rows)
     widths = [("map", *(c.construction for c in costs))]
     for i, node in enumerate(rebuilt_nodes(target)):
-        widths.append((_short(node.name), *(_widths(c.maps[i].widths) for c in costs)))
-    return [
-        *table,
+        widths.append((elided(node.name, 20), *(_widths(c.maps[i].widths) for c in costs)))
+    lines = [
+        *columns([tuple(COSTS), *(tuple(show(c) for show in COSTS.values()) for c in costs)]),
         "",
         "frozen widths of each map, layer by layer",
         *columns(widths),
         "",
-        *_dimension_text(target, parameters),
+    ]
+    least = dimensions(target)
+    if least is not None:
+        whose = "target" if target.parameters == parameters else "maps above"
+        lines += [
+            f"tunable parameters needed for all networks of this shape: {least:,}",
+            f"({target.parameters:,} of the {whose}, less one for each hidden unit: its scale is "
+            "free)",
+        ]
+    return [
+        *lines,
         "memory and time are estimates of a whole run on an idle machine, on any domain",
     ]
 
@@ -150,17 +155,6 @@ def dimensions(target: Network) -> int | None:
     return target.parameters - sum(mixing_at(target, name).channels for name in hidden)
 
 
-def _dimension_text(target: Network, parameters: int) -> list[str]:
-    least = dimensions(target)
-    if least is None:
-        return []
-    whose = "target" if target.parameters == parameters else "maps above"
-    return [
-        f"tunable parameters needed for all networks of this shape: {least:,}",
-        f"({target.parameters:,} of the {whose}, less one for each hidden unit: its scale is free)",
-    ]
-
-
 def _as_json(network: Network, form: NormalForm, costs: list[ConstructionCost]) -> dict[str, Any]:
     ops = [mixing_at(form.network, node.name) for node in rebuilt_nodes(form.network)]
     return {
@@ -182,14 +176,3 @@ def _widths(widths: tuple[int, ...]) -> str:
     if len(widths) <= 4:
         return "-".join(map(str, widths))
     return f"{len(widths) - 1}×{widths[0]}-{widths[-1]}"
-
-
-def _short(name: str, limit: int = 20) -> str:
-    return name if len(name) <= limit else f"…{name[1 - limit :]}"
-
-
-def _count(value: int) -> str:
-    for unit, one in (("G", 10**9), ("M", 10**6), ("k", 10**3)):
-        if value >= one:
-            return f"{value / one:.{0 if value >= 10 * one else 1}f} {unit}"
-    return str(value)

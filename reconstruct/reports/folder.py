@@ -95,10 +95,10 @@ class OutputFolder:
         trace: TracebackType | None,
     ) -> None:
         if error is not None and self._handle is not None:
-            if self._worth_resuming(error):
-                error.add_note(GOING_ON)
-            else:
+            if not self._worth_resuming(error):
                 self.discard()
+            elif not (self.resume and isinstance(error, InputError)):  # these say what is wrong
+                error.add_note(GOING_ON)
         self.close()
 
     def _worth_resuming(self, error: BaseException) -> bool:

@@ -57,10 +57,15 @@ def size(count: int | None) -> str:
     """Bytes with a decimal prefix."""
     if count is None:
         return DASH
-    for unit, name in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+    return f"{count} bytes" if count < 1000 else f"{prefixed(count)}B"
+
+
+def prefixed(count: int) -> str:
+    """A count with a decimal prefix, `338 k`."""
+    for unit, name in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if count >= unit:
             return f"{count / unit:.3g} {name}"
-    return f"{count} bytes"
+    return str(count)
 
 
 def _shown(value: float | None, digits: int, rounding: str) -> str:

@@ -198,7 +198,11 @@ def train_into(
     data = load_data(source)
     experiment.build(data, experiment.seeds[0])  # refuses what does not fit before anything is made
     with OutputFolder(output, force=force, resume=resume, solved="seed-*.npz") as folder:
-        runs = run_experiment(experiment, data, folder=folder.staging, progress=progress)
+        try:
+            runs = run_experiment(experiment, data, folder=folder.staging, progress=progress)
+        except InputError:  # it diverges: the same again ends the same
+            folder.solved = ""
+            raise
         notes: list[str] = []
         for seed, run in zip(experiment.seeds, runs, strict=True):
             name = f"network-{seed}.onnx"

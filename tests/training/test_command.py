@@ -92,6 +92,14 @@ def test_an_interrupted_training_resumes_and_a_finished_one_is_not_overwritten(
     assert not (out / ".partial").exists()
 
 
+def test_a_training_that_diverges_leaves_nothing_to_go_on_with(rows, tmp_path, capsys):
+    """The epochs before would be followed by the same one again."""
+    out = tmp_path / "out"
+    assert train(rows, out, "--rate", "1e38", "--tune", "all") == 2
+    said = capsys.readouterr().err
+    assert "the training diverged" in said and "--resume" not in said and not out.exists()
+
+
 @pytest.mark.parametrize(
     ("words", "match"),
     [
