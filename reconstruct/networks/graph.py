@@ -264,7 +264,7 @@ class Network:
     ) -> Iterator[dict[str, Array]]:
         """`kept(name, value)` of these nodes, some rows of the batch at a time, in parallel."""
         batch = as_rows(self, as_points(x, dtype))
-        rows = max(1, max(LIMITS.chunk, self.weights // 8) // max(self.sizes.values()))
+        rows = max(1, max(LIMITS.chunk, self.weights // 16) // max(self.sizes.values()))
         starts = range(0, len(batch), rows)
 
         def part(start: int) -> dict[str, Array]:
