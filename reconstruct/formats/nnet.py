@@ -9,7 +9,6 @@ normalised inputs, `(x − mean)/range`; its normalised outputs y mean `range·y
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -20,21 +19,6 @@ from reconstruct.networks import Network, Node, Scaling
 from reconstruct.numbers.arrays import Vector
 
 BLANK = " \t"
-
-
-@dataclass(frozen=True, eq=False)
-class Header:
-    """What stands above the weights: sizes, and the normalisation of inputs and outputs."""
-
-    sizes: tuple[int, ...]
-    minimums: Vector
-    maximums: Vector
-    means: Vector
-    ranges: Vector
-
-    def metadata(self) -> dict[str, list[float]]:
-        names = ("minimums", "maximums", "means", "ranges")
-        return {name: getattr(self, name).tolist() for name in names}
 
 
 class _Lines:
@@ -76,9 +60,9 @@ class _Lines:
 def read_nnet(content: bytes, *, fold_header: bool = False) -> Network:
     """The network as its weights stand, or with the header's normalisation around it."""
     lines = _Lines(text_of(content, "a .nnet file"))
-    header = _header(lines)
+    sizes, header = _header(lines)
     weights, biases = [], []
-    for i, (k, m) in enumerate(pairwise(header.sizes), start=1):
+    for i, (k, m) in enumerate(pairwise(sizes), start=1):
         rows = [lines.row(f"row {r} of {m} of layer {i}'s weights", k) for r in range(1, m + 1)]
         weights.append(np.array(rows))
         bias = [lines.row(f"bias {r} of {m} of layer {i}", 1) for r in range(1, m + 1)]
@@ -86,14 +70,16 @@ def read_nnet(content: bytes, *, fold_header: bool = False) -> Network:
     if (number := lines.rest()) is not None:
         raise InputError(f"line {number} of the .nnet file comes after the last bias; remove it")
     network = Network.mlp(weights, biases)
-    metadata = {"nnet_header": header.metadata(), "nnet_header_folded": fold_header}
+    told = {name: values.tolist() for name, values in header.items()}
+    metadata = {"nnet_header": told, "nnet_header_folded": fold_header}
     nodes, output = network.nodes, network.output
     if fold_header:
-        nodes, output = _with_header(network, header)
+        nodes, output = _with_header(network, header["means"], header["ranges"])
     return Network(network.size_in, nodes, output, network.source, metadata)
 
 
-def _header(lines: _Lines) -> Header:
+def _header(lines: _Lines) -> tuple[list[int], dict[str, Vector]]:
+    """What stands above the weights: the layer sizes, and how inputs and outputs are normalised."""
     counts = _whole(lines.row("the numbers of layers, inputs, outputs and the widest layer", 4))
     sizes = _whole(lines.row("the layer sizes", counts[0] + 1))
     if (sizes[0], sizes[-1]) != (counts[1], counts[2]):
@@ -102,11 +88,14 @@ def _header(lines: _Lines) -> Header:
             f"sizes are {', '.join(map(str, sizes))}"
         )
     lines.row("a flag")
-    k = sizes[0]
-    lo, hi = lines.row("the inputs' minimums", k), lines.row("the inputs' maximums", k)
-    means = lines.row("the means of the inputs and of the outputs", k + 1)
-    ranges = lines.row("the ranges of the inputs and of the outputs", k + 1)
-    return Header(tuple(sizes), lo, hi, means, ranges)
+    k, both = sizes[0], "of the inputs and of the outputs"
+    rows = {
+        "minimums": ("the inputs' minimums", k),
+        "maximums": ("the inputs' maximums", k),
+        "means": (f"the means {both}", k + 1),
+        "ranges": (f"the ranges {both}", k + 1),
+    }
+    return sizes, {name: lines.row(what, count) for name, (what, count) in rows.items()}
 
 
 def _whole(values: Vector) -> list[int]:
@@ -115,20 +104,20 @@ def _whole(values: Vector) -> list[int]:
     return [int(v) for v in values]
 
 
-def _with_header(network: Network, header: Header) -> tuple[tuple[Node, ...], str]:
+def _with_header(network: Network, means: Vector, ranges: Vector) -> tuple[tuple[Node, ...], str]:
     """`x ↦ (x − mean)/range` ahead of the network and `y ↦ range·y + mean` behind it, as stated."""
     k, m = network.size_in, network.size_out
-    if not np.all(header.ranges != 0):
+    if not np.all(ranges != 0):
         raise InputError("the .nnet header has a range of 0, so that it cannot be folded in")
     first = network.nodes[0]
     nodes = (
-        Node("centre", Scaling(np.ones(k), offset=-header.means[:k]), (network.source,)),
-        Node("normalise", Scaling(np.ones(k), header.ranges[:k]), ("centre",)),
+        Node("centre", Scaling(np.ones(k), offset=-means[:k]), (network.source,)),
+        Node("normalise", Scaling(np.ones(k), ranges[:k]), ("centre",)),
         Node(first.name, first.op, ("normalise",)),
         *network.nodes[1:],
         Node(
             "denormalise",
-            Scaling(np.full(m, header.ranges[k]), offset=np.full(m, header.means[k])),
+            Scaling(np.full(m, ranges[k]), offset=np.full(m, means[k])),
             (network.output,),
         ),
     )

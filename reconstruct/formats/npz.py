@@ -148,7 +148,7 @@ def read_npz(content: bytes, budget: Budget) -> Network:
     if "graph" in arrays:
         return network_from_graph(arrays, budget)
     if looks_like_resnet(arrays):
-        return read_resnet({key: real_array(key, value) for key, value in arrays.items()})
+        return _ResNet({k: real_array(k, value) for k, value in arrays.items()}).network()
     return _layers(arrays)
 
 
@@ -293,29 +293,20 @@ def _check_setting(key: str, value: Any) -> None:
 def looks_like_resnet(arrays: Mapping[str, NDArray[Any]]) -> bool:
     """Whether the arrays have the names of a ResNet's state dict."""
     keys = {key.removeprefix("module.") for key in arrays}
-    return "conv1.weight" in keys and any(
-        re.match(r"layer\d+\.\d+\.conv1\.weight", k) for k in keys
-    )
+    return "conv1.weight" in keys and any(map(BLOCK.match, keys))
 
 
-def read_resnet(arrays: Mapping[str, NDArray[Any]]) -> Network:
-    """The network of the arrays."""
-    state = {key.removeprefix("module."): value for key, value in arrays.items()}
-    return _Builder(state).network()
+BLOCK = re.compile(r"layer(\d+)\.(\d+)\.conv1\.weight")
 
 
-def blocks(state: Mapping[str, NDArray[Any]]) -> list[str]:
-    """The prefixes of the residual blocks, in order."""
-    found = {m.group(1) for key in state if (m := re.match(r"(layer\d+\.\d+)\.", key))}
-    return sorted(found, key=lambda name: [int(n) for n in re.findall(r"\d+", name)])
+class _ResNet:
+    """The network of a state dict, while its layers are put one behind the other."""
 
-
-class _Builder:
     side = 32  # pixels
     eps = 1e-5  # torch's BatchNorm
 
     def __init__(self, state: Mapping[str, NDArray[Any]]) -> None:
-        self.state = state
+        self.state = {key.removeprefix("module."): value for key, value in state.items()}
         self.nodes: list[Node] = []
         self.used: set[str] = set()
         self.colours = int(self.array("conv1.weight").shape[1])
@@ -332,61 +323,53 @@ class _Builder:
         return name
 
     def network(self) -> Network:
-        size = int(np.prod(self.image))
+        size = math.prod(self.image)
         last = self.emit("relu1", Relu(), self.convolved("conv1", "bn1", "input", 1))
-        for block in blocks(self.state):
-            last = self.block(block, last)
+        found = sorted(tuple(map(int, m.groups())) for key in self.state if (m := BLOCK.match(key)))
+        for layer, block in found:
+            last = self.block(f"layer{layer}.{block}", last)
         channels, height, width = self.image
         pool = maps.SumPool(Geometry(channels, height, width, (height, width)))
-        total = self.emit("mean/sum", pool, last)
-        mean = maps.Scaling(np.ones(channels), np.full(channels, float(height * width)))
-        last = self.emit("mean", mean, total)
+        area = np.full(channels, float(height * width))
+        last = self.emit("mean/sum", pool, last)
+        last = self.emit("mean", maps.Scaling(np.ones(channels), area), last)
         head = "linear" if "linear.weight" in self.state else "fc"
-        linear = maps.Affine(self.array(f"{head}.weight"), self.array(f"{head}.bias"))
-        self.emit(head, linear, last)
-        unused = set(self.state) - self.used - {k for k in self.state if "num_batches" in k}
+        self.emit(head, maps.Affine(self.array(f"{head}.weight"), self.array(f"{head}.bias")), last)
+        unused = sorted(k for k in self.state if k not in self.used and "num_batches" not in k)
         if unused:
-            raise UnsupportedError(f"a ResNet has no array {sorted(unused)[0]!r}")
+            raise UnsupportedError(f"a ResNet has no array {unused[0]!r}")
         metadata = {"input_shape": [1, self.colours, self.side, self.side]}
         return Network(size, tuple(self.nodes), head, "input", metadata)
 
     def block(self, name: str, source: str) -> str:
+        """Two convolutions, and around them one, or the identity, or every other pixel."""
         before = self.image
         stride = 1 if self.array(f"{name}.conv1.weight").shape[0] == before[0] else 2
         first = self.convolved(f"{name}.conv1", f"{name}.bn1", source, stride)
         inner = self.emit(f"{name}.relu1", Relu(), first)
         second = self.convolved(f"{name}.conv2", f"{name}.bn2", inner, 1)
-        around = self.shortcut(name, source, before, stride)
-        total = self.emit(f"{name}.add", Add(), second, around)
+        ways = (f"{name}.shortcut", f"{name}.downsample")
+        around = next((way for way in ways if f"{way}.0.weight" in self.state), None)
+        if around is not None:
+            self.image = before
+            source = self.convolved(f"{around}.0", f"{around}.1", source, stride)
+        elif self.image != before:
+            index = _subsampled(before, self.image[0]).ravel()
+            op = maps.Placement(index, math.prod(before))
+            source = self.emit(f"{name}.shortcut", op, source)
+        total = self.emit(f"{name}.add", Add(), second, source)
         return self.emit(f"{name}.relu2", Relu(), total)
 
-    def shortcut(self, name: str, source: str, before: tuple[int, int, int], stride: int) -> str:
-        for key in (f"{name}.shortcut", f"{name}.downsample"):
-            if f"{key}.0.weight" in self.state:
-                after, self.image = self.image, before
-                made = self.convolved(f"{key}.0", f"{key}.1", source, stride)
-                assert self.image == after
-                return made
-        if self.image == before:
-            return source
-        index = _subsampled(before, self.image[0])
-        return self.emit(
-            f"{name}.shortcut", maps.Placement(index.ravel(), int(np.prod(before))), source
-        )
-
     def convolved(self, conv: str, norm: str, source: str, stride: int) -> str:
-        kernel = self.array(f"{conv}.weight")
+        kernel, bias = self.array(f"{conv}.weight"), f"{conv}.bias"
         if kernel.ndim != 4 or kernel.shape[1] != self.image[0]:
             raise InputError(
                 f"array '{conv}.weight' must be a kernel with {self.image[0]} input channels, but "
                 f"has shape {kernel.shape}"
             )
-        pad = kernel.shape[2] // 2
-        window = (int(kernel.shape[2]), int(kernel.shape[3]))
+        pad, window = kernel.shape[2] // 2, (int(kernel.shape[2]), int(kernel.shape[3]))
         geometry = Geometry(*self.image, window, (stride, stride), (pad,) * 4)
-        offsets = self.state.get(f"{conv}.bias")
-        if offsets is not None:
-            self.used.add(f"{conv}.bias")
+        offsets = self.array(bias) if bias in self.state else None
         op = maps.Convolution(kernel, geometry, offsets)
         self.image = op.out_shape
         gamma, beta, mean, var = (self.array(f"{norm}.{key}") for key in NORM_KEYS)
@@ -396,6 +379,6 @@ class _Builder:
 
 def _subsampled(before: tuple[int, int, int], channels: int) -> NDArray[Any]:
     """Every other pixel, and zero channels before and after, as places (−1 for none)."""
-    places = np.arange(int(np.prod(before))).reshape(before)[:, ::2, ::2]
+    places = np.arange(math.prod(before)).reshape(before)[:, ::2, ::2]
     extra = channels - before[0]
     return np.pad(places, ((extra // 2, extra - extra // 2), (0, 0), (0, 0)), constant_values=-1)

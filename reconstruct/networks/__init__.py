@@ -4,7 +4,6 @@ from reconstruct.networks.activations import (
     Activation,
     Clip,
     Elu,
-    Kink,
     LayerNorm,
     LeakyRelu,
     LiveNorm,

@@ -1,7 +1,6 @@
 """Activations that are linear on a piece of the line, one file each."""
 
 from reconstruct.networks.activations.activation import (
-    TIE,
     Activation,
     Band,
     Curve,

@@ -33,6 +33,8 @@ from reconstruct.numbers.arrays import Array, Matrix, Vector
 from reconstruct.numbers.dyadic import Dyadic, Integers, integers
 from reconstruct.numbers.rounding import smallest
 
+WINDOW = ("kernel", "strides", "pads", "dilations")
+
 
 @dataclass(frozen=True)
 class Geometry:
@@ -82,22 +84,14 @@ class Geometry:
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> Geometry:
         """The geometry that `settings` describe."""
-        kernel, strides, pads, dilations = (
-            tuple(int(n) for n in settings[key])
-            for key in ("kernel", "strides", "pads", "dilations")
-        )
         channels, height, width = (int(n) for n in settings["image"])
-        return cls(channels, height, width, kernel, strides, pads, dilations)  # type: ignore[arg-type]
+        rest: Any = {key: tuple(int(n) for n in settings[key]) for key in WINDOW}
+        return cls(channels, height, width, **rest)
 
     def settings(self) -> dict[str, Any]:
         """The plain numbers that files keep."""
-        return {
-            "image": [self.channels, self.height, self.width],
-            "kernel": list(self.kernel),
-            "strides": list(self.strides),
-            "pads": list(self.pads),
-            "dilations": list(self.dilations),
-        }
+        window = {key: list(getattr(self, key)) for key in WINDOW}
+        return {"image": [self.channels, self.height, self.width], **window}
 
     @property
     def reach(self) -> tuple[int, int]:
@@ -416,15 +410,15 @@ class Convolution(Mixing):
 
     @property
     def weights(self) -> int:
-        return int(self.kernel.size)
+        return 0 if self.fixed else int(self.kernel.size)
 
     @property
     def nonzeros(self) -> int:
-        return arrays.nonzeros(self.kernel)
+        return 0 if self.fixed else arrays.nonzeros(self.kernel)
 
     @property
     def parameters(self) -> int:
-        return self.weights + self.channels
+        return 0 if self.fixed else self.weights + self.channels
 
     def settings(self) -> dict[str, Any]:
         return self.geometry.settings() | {"groups": self.groups}
@@ -450,18 +444,6 @@ class SumPool(Convolution):
     def __init__(self, geometry: Geometry) -> None:
         kernel = np.ones((geometry.channels, 1, *geometry.kernel), dtype=np.float32)
         super().__init__(kernel, geometry, None, geometry.channels)
-
-    @property
-    def weights(self) -> int:
-        return 0
-
-    @property
-    def nonzeros(self) -> int:
-        return 0
-
-    @property
-    def parameters(self) -> int:
-        return 0
 
     def counts(self) -> Array:
         """How many pixels of the image, pads apart, each window sums: (positions,)."""
