@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 
 SCHEMA = "reconstruct.report/1"
 SCHEMAS = ("report", "certificate")
-MEASURED = ("residual", "condition", "gamma_max", "shift_max")  # of each system
+COUNTED = ("index", "name", "rows", "cols", "width", "solver", "message", "iterations", "rank")
+MEASURED = ("seconds", "residual", "condition", "gamma_max", "shift_max")  # of each system
 
 
 def schema(name: str) -> dict[str, Any]:
@@ -181,20 +182,11 @@ def _layer(row: LayerSolution, result: Result, certificate: Certificate) -> dict
     equations = row.rows * row.cols
     counted = row.solver.endswith("cg") and row.width > equations  # Marchenko and Pastur's law
     return {
-        "index": row.index,
-        "name": row.name,
-        "rows": row.rows,
-        "cols": row.cols,
-        "width": row.width,
-        "solver": row.solver,
+        **{key: getattr(row, key) for key in COUNTED},
         "status": row.status.value,
-        "message": row.message,
-        "iterations": row.iterations,
         "expected_iterations": expected_iterations(equations, row.width) if counted else None,
         "residual_bound": finite(max(bounds, default=None)),
-        "rank": row.rank,
         **{key: finite(getattr(row, key)) for key in MEASURED},
-        "seconds": row.seconds,
         "history": [finite(value) for value in row.history],
         "positions": int(getattr(op, "positions", 1)),
         "geometry": None if geometry is None else geometry.settings(),

@@ -14,7 +14,6 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import product
@@ -70,23 +69,18 @@ class Parameter:
         return tuple(self._value(word.strip()) for word in text.split(","))
 
     def _value(self, word: str) -> Any:
-        kind = type(self.values[0])
+        kind, needed = type(self.values[0]), None
+        value: Any = None
         try:
             value = kind(word)
         except ValueError:
-            raise InputError(
-                f"{self.name} must be {_KINDS[kind]} ({self.meaning}), but is {word!r}"
-            ) from None
-        if kind is str and not self.free and value not in self.values:
-            raise InputError(
-                f"{self.name} must be one of {', '.join(self.values)} ({self.meaning}), but is "
-                f"{word!r}"
-            )
-        if kind is not str and not self.least <= value <= self.most:
-            raise InputError(
-                f"{self.name} must lie between {self.least:g} and {self.most:g} "
-                f"({self.meaning}), but is {word}"
-            )
+            needed = f"be {_KINDS[kind]} ({self.meaning}), but is {word!r}"
+        if needed is None and kind is str and not self.free and value not in self.values:
+            needed = f"be one of {', '.join(self.values)} ({self.meaning}), but is {word!r}"
+        if needed is None and kind is not str and not self.least <= value <= self.most:
+            needed = f"lie between {self.least:g} and {self.most:g} ({self.meaning}), but is {word}"
+        if needed is not None:
+            raise InputError(f"{self.name} must {needed}")
         return value
 
 
@@ -228,34 +222,30 @@ def run_study(
             raise InputError(f"{name} must be at least 1, but is {count}")
     asked = {"schema": SCHEMA, "study": study.name, "grid": values, "seeds": seeds}
     wanted = trials(values, seeds)
-    with ExitStack() as stack:
-        first: list[OutputFolder] = []  # none on ranks other than 0
-
-        def begun() -> list[Row]:
-            place = OutputFolder(output, force=force, resume=resume, solved=ROWS)
-            first.append(stack.enter_context(place))
-            others = "study, perhaps this one with another grid or other seeds"
-            place.claim((json.dumps(asked, indent=2) + "\n").encode(), others, "study.json")
-            return _whole_rows(place.staging / ROWS)[: len(wanted)]
-
-        rows = ranks.from_first(begun)
-        for found in _found(study, wanted[len(rows) :], jobs):
+    if not ranks.is_first():  # takes its part in the trials; rank 0 writes what comes of them
+        done = ranks.from_first(int)
+        for _ in _found(study, wanted[done:], jobs):
+            pass
+        raise SystemExit(0)
+    with OutputFolder(output, force=force, resume=resume, solved=ROWS) as folder:
+        others = "study, perhaps this one with another grid or other seeds"
+        folder.claim((json.dumps(asked, indent=2) + "\n").encode(), others, "study.json")
+        path, kept = folder.staging / ROWS, folder.staging / "kept"
+        rows = _whole_rows(path)[: len(wanted)]
+        for found in _found(study, wanted[ranks.from_first(lambda: len(rows)) :], jobs):
             point, seed = wanted[len(rows)]
             arrays: dict[str, Any] = {k: v for k, v in found.items() if isinstance(v, np.ndarray)}
             told = {key: value for key, value in found.items() if key not in arrays}
             rows.append({**point, "seed": seed, **told})
-            for folder in first:
-                if arrays:
-                    (folder.staging / "kept").mkdir(exist_ok=True)
-                    name = f"{study.name}-{len(rows)}.npz"
-                    np.savez(folder.staging / "kept" / name, **arrays)
-                with (folder.staging / ROWS).open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(rows[-1], ensure_ascii=False) + "\n")
+            if arrays:
+                kept.mkdir(exist_ok=True)
+                np.savez(kept / f"{study.name}-{len(rows)}.npz", **arrays)
+            with path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(rows[-1], ensure_ascii=False) + "\n")
             progress(Step(f"study {study.name}", len(rows), len(wanted)))
-        for folder in first:
-            write_atomically(folder.staging / "report.html", page(study, rows).encode())
-            before = folder.path.glob(f"kept/{study.name}-*.npz")
-            folder.publish((*folder.made(), ROWS), (f"kept/{path.name}" for path in before))
+        write_atomically(folder.staging / "report.html", page(study, rows).encode())
+        before = folder.path.glob(f"kept/{study.name}-*.npz")
+        folder.publish((*folder.made(), ROWS), (f"kept/{old.name}" for old in before))
     return tuple(rows)
 
 
