@@ -20,14 +20,13 @@ from typing import ClassVar
 import numpy as np
 import scipy.linalg as la
 from numpy.typing import NDArray
-from scipy.sparse.linalg import lsmr
 
 from reconstruct.constructions.chain import Chain
 from reconstruct.constructions.construction import Construction, GroupSolution, LeftOut, Task
 from reconstruct.constructions.sites import Site, check_geometry, share
 from reconstruct.constructions.wide import WidePlan, shift_hidden, two_norms
 from reconstruct.errors import InputError
-from reconstruct.khatri_rao import KhatriRao, RankProof, Solution, Solver, Status
+from reconstruct.khatri_rao import ConjugateGradient, RankProof, Solution, Solver, Status, solve
 from reconstruct.networks import Mixing, dense
 from reconstruct.numbers.arrays import Array, Vector
 from reconstruct.numbers.given import number
@@ -158,19 +157,11 @@ def _by_iteration(M1: Array, M2: Array, covariance: Array, cross: Array) -> Vect
     """The same without the n × n Gram matrix.
 
     With `C = R Rᵀ` the objective is `‖M2 diag(s) (M1 R) − cross R⁻ᵀ‖²` up to a constant: a
-    Khatri-Rao system with other first weights, whose least-squares solution LSMR finds.
+    Khatri-Rao system with other first weights, whose least-squares solution the iteration finds.
     """
     root = np.linalg.cholesky(
         covariance + LIMITS.ridge * np.trace(covariance) * np.eye(len(covariance))
     )
     wanted = la.solve_triangular(root, cross.T, lower=True).T
-    operator = KhatriRao(M1 @ root, M2)
-    found = lsmr(
-        operator,
-        wanted.ravel(),
-        damp=0.0,
-        atol=LIMITS.solved,
-        btol=LIMITS.solved,
-        maxiter=LIMITS.steps,
-    )
-    return np.asarray(found[0])
+    steps = ConjugateGradient(LIMITS.solved, max_iterations=LIMITS.steps)
+    return np.asarray(solve(M1 @ root, M2, wanted, steps).s)

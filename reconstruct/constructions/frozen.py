@@ -156,7 +156,8 @@ def draw(
         progress(Step("drawing the frozen network", drawn, total))
 
     sampler = Sampler(seed, Weights.named(weights), density, statistics, beat)
-    inner = _as_activation(activation)
+    given = networks.Relu() if activation is None else activation
+    inner: Activation = _meant(given, "piece", "the activation", "rc.Relu() or rc.LeakyRelu(0.01)")
     nodes: list[Node] = []
     outputs = {form.network.source: form.network.source}
     layer = 0
@@ -175,31 +176,25 @@ def draw(
 
 
 def as_construction(construction: Any) -> Construction:
-    if isinstance(construction, str | type):
-        word = "the word " if isinstance(construction, str) else "the class "
-        raise InputError(
-            f"the construction must be an object with its settings, such as rc.Wide(ratio=1.5), "
-            f"but is {word}{construction!r}; words are for the command line"
-        )
-    if construction is not None and not hasattr(construction, "plan"):
-        raise InputError(
-            f"the construction must be an object such as rc.Wide(ratio=1.5), but is of the type "
-            f"{type(construction).__name__}"
-        )
-    chosen: Construction = Wide() if construction is None else construction
-    return chosen
+    """The construction that is meant; None is `Wide()`."""
+    given = Wide() if construction is None else construction
+    found: Construction = _meant(given, "plan", "the construction", "rc.Wide(ratio=1.5)")
+    return found
 
 
-def _as_activation(activation: Any) -> Activation:
-    if activation is None:
-        return networks.Relu()
-    if isinstance(activation, str | type) or not hasattr(activation, "piece"):
+def _meant(value: Any, verb: str, what: str, example: str) -> Any:
+    """The value, refused where it is a word or a class in place of an object with this verb."""
+    if isinstance(value, str | type):
+        word = "the word " if isinstance(value, str) else "the class "
         raise InputError(
-            f"the activation must be an object such as rc.Relu() or rc.LeakyRelu(0.01), but is "
-            f"{activation!r}; words are for the command line"
+            f"{what} must be an object with its settings, such as {example}, but is {word}"
+            f"{value!r}; words are for the command line"
         )
-    given: Activation = activation
-    return given
+    if not hasattr(value, verb):
+        raise InputError(
+            f"{what} must be an object such as {example}, but is of the type {type(value).__name__}"
+        )
+    return value
 
 
 def _origin(sampler: Sampler, activation: Activation) -> dict[str, Any]:

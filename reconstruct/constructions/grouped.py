@@ -193,12 +193,13 @@ def _convolution(geometry: Geometry, groups: int, kernel: Matrix) -> Convolution
 @dataclass(frozen=True, eq=False)
 class BlockSystems:
     """Two frozen layers as systems: `first` A_g (G × q × c), `second` B_g (G × o × q) for the
-    blocks `weights` W_g of the target; block g sees the input channels `channels[g]`."""
+    blocks `weights` W_g of the target; block g sees the columns `seen[g]` of the kernels of all
+    groups side by side, −1 for none."""
 
     first: Array
     second: Array
     weights: Array
-    channels: Array
+    seen: Array
     layers: Chain
 
     @property
@@ -210,7 +211,7 @@ class BlockSystems:
         """The blocks of a site, whatever their size; refused if they do not cover the map."""
         (one, two), frozen, where = site.layers, site.frozen, site.where
         m, each_in = target.kernel.shape[:2]
-        rows = m // target.groups
+        per_group = m // target.groups
         entry, carry = (_as_convolution(sites.mixing_at(frozen, n)) for n in (one.entry, two.carry))
         expected = replace(target.geometry, channels=entry.geometry.channels)
         if entry.geometry != expected or not carry.geometry.plain:
@@ -222,7 +223,7 @@ class BlockSystems:
         channels = _channels(site, target).reshape(entry.groups, -1)
         groups, each = carry.groups, entry.groups // max(1, carry.groups)
         outputs = carry.channels // groups
-        fits = entry.groups == groups * each and rows % outputs == 0
+        fits = entry.groups == groups * each and per_group % outputs == 0
         if not fits or carry.channels != m:
             raise InputError(
                 f"{where} needs groups of inputs that belong to one group of outputs each, but the "
@@ -232,23 +233,23 @@ class BlockSystems:
         first = entry.kernel.reshape(entry.groups, entry.channels // entry.groups, -1)
         width = first.shape[1]
         second = carry.kernel.reshape(groups, outputs, each, width).transpose(0, 2, 1, 3)
-        home = np.arange(groups) * outputs // rows * each_in
+        home = np.arange(groups) * outputs // per_group * each_in
         _check_cover(channels.reshape(groups, -1), home, each_in, where)
-        norm, piece = (
-            sites.norm_at(frozen, one.norm),
-            sites.activation_at(frozen, one.activation).piece,
-        )
-        seen = first.reshape(-1, first.shape[2])
-        return cls(
-            first,
-            second.reshape(entry.groups, outputs, width),
-            _cut(target, channels, home, each, outputs),
-            channels,
-            Chain(
-                (Link(None, seen, (0, first.shape[2]), entry.offsets, norm, piece),),
-                End(carry.kernels, carry.offsets, sites.norm_at(frozen, two.norm)),
-            ),
-        )
+        pixels = np.arange(_pixels(target))
+        seen = np.where(channels[:, :, None] >= 0, channels[:, :, None] * len(pixels) + pixels, -1)
+        seen = seen.reshape(entry.groups, -1)
+        # the rows of a block of outputs at the columns that it sees, 0 where it sees none
+        kernels = target.kernel.reshape(groups, outputs, -1)
+        own = np.arange(groups).repeat(each)
+        inside = np.where(seen >= 0, seen - home[own][:, None] * len(pixels), 0)
+        weights = kernels[own[:, None], :, inside] * (seen >= 0)[:, :, None]
+        norm = sites.norm_at(frozen, one.norm)
+        piece = sites.activation_at(frozen, one.activation).piece
+        rows = first.reshape(-1, first.shape[2])
+        link = Link(None, rows, (0, first.shape[2]), entry.offsets, norm, piece)
+        end = End(carry.kernels, carry.offsets, sites.norm_at(frozen, two.norm))
+        blocks = second.reshape(entry.groups, outputs, width)
+        return cls(first, blocks, weights.transpose(0, 2, 1), seen, Chain((link,), end))
 
 
 def _pixels(op: Convolution) -> int:
@@ -294,16 +295,6 @@ def _check_cover(channels: Array, home: Array, inputs: int, where: str) -> None:
             )
 
 
-def _cut(target: Convolution, channels: Array, home: Array, each: int, outputs: int) -> Array:
-    """W_g, G × o × c: the rows of its outputs at the inputs that block g sees, 0 at pads."""
-    rows = target.kernel.reshape(-1, outputs, target.kernel.shape[1], _pixels(target))
-    block = np.arange(len(channels)) // each
-    inside = np.where(channels >= 0, channels - home[block][:, None], 0)
-    found = rows[block[:, None], :, inside]  # G × c × o × pixels
-    found = np.where((channels >= 0)[:, :, None, None], found, 0.0)
-    return np.asarray(found.transpose(0, 2, 1, 3).reshape(len(channels), outputs, -1))
-
-
 def _placed(blocks: BlockSystems, tasks: Sequence[Task], s: Array) -> Shift:
     """Where hidden values have to be moved.
 
@@ -318,14 +309,11 @@ def _placed(blocks: BlockSystems, tasks: Sequence[Task], s: Array) -> Shift:
     # the layer's largest input is far above these errors, and costs nothing.
     size = np.concatenate([np.maximum(size, 2.0**-20 * size.max(initial=0.0)), [0.0]])
     lo, hi, magnitude = (np.empty(blocks.first.shape[:2]) for _ in range(3))
-    pixels = blocks.first.shape[2] // blocks.channels.shape[1]
     step = max(1, NUMBERS // blocks.first[0].size)
     with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused by `place`
         for start in range(0, len(s), step):
             part = slice(start, start + step)
-            channels = blocks.channels[part, :, None]
-            seen = np.where(channels >= 0, channels * pixels + np.arange(pixels), len(low) - 1)
-            seen = seen.reshape(len(seen), -1, 1)
+            seen = blocks.seen[part, :, None]  # −1 is the zero at the end
             form = s[part, :, None] * blocks.first[part]
             above, below = np.maximum(form, 0.0), np.minimum(form, 0.0)
             lo[part] = (above @ low[seen] + below @ high[seen])[:, :, 0]

@@ -8,8 +8,11 @@ gram-hadamard, kronecker-rank.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from fractions import Fraction
+from numbers import Real
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -288,19 +291,18 @@ def checked_system(
 ) -> tuple[Stored, Stored, NDArray[Any]]:
     """The three arrays as floats, or InputError that names the argument and both shapes.
 
-    With `rational`, a W of Fractions is left as it is.
+    With `rational`, Fractions are taken, too.
     """
-    first, second = checked_pair(M1, M2)
-    right = np.asarray(W)
-    if not (rational and right.dtype == object):
-        right = np.asarray(_floating("W", W), dtype=np.float64)
+    first, second, right = (
+        _checked(name, array, rational) for name, array in (("M1", M1), ("M2", M2), ("W", W))
+    )
     check_shapes(first.shape, second.shape, right.shape)
-    return first, second, right
+    return first, second, right if right.dtype == object else np.asarray(to_dense(right), float)
 
 
 def checked_pair(M1: Any, M2: Any) -> tuple[Stored, Stored]:
     """M1 (`n × k`) and M2 (`m × n`) as float arrays that fit together."""
-    first, second = _floating("M1", M1), _floating("M2", M2)
+    first, second = _checked("M1", M1), _checked("M2", M2)
     check_shapes(first.shape, second.shape)
     return first, second
 
@@ -322,13 +324,17 @@ def check_shapes(
         )
 
 
-def _floating(name: str, value: Any) -> Any:
+def _checked(name: str, value: Any, rational: bool = False) -> Any:
     array = sparse.csr_array(value) if sparse.issparse(value) else np.asarray(value)
     if array.ndim != 2 or 0 in array.shape:
         raise InputError(
             f"{name} must be a matrix with at least one row and one column, but has shape "
             f"{array.shape}; reshape it to two dimensions"
         )
+    if rational and array.dtype == object:
+        flat: list[Any] = array.ravel().tolist()
+        if all(isinstance(entry, Real) and math.isfinite(entry) for entry in flat):
+            return np.array([Fraction(entry) for entry in flat], object).reshape(array.shape)
     if array.dtype.kind not in "biuf":
         raise InputError(
             f"{name} must hold real numbers, but has dtype {array.dtype}; convert it to float64"

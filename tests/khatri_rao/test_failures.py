@@ -253,7 +253,7 @@ class TestInput:
     def test_numbers_that_are_not_real(self) -> None:
         with pytest.raises(InputError, match="W must hold real numbers, but has dtype complex128"):
             solve(self.M1, self.M2, self.W * 1j)
-        with pytest.raises(InputError, match=r"M1 .*\(str is not a real number\)"):
+        with pytest.raises(InputError, match="M1 must hold real numbers, but has dtype <U"):
             solve_exact(self.M1.astype(str), self.M2, self.W)
 
     def test_solver_is_not_a_string(self) -> None:

@@ -139,7 +139,7 @@ WRONG = [
     (lambda: rc.draw(NETWORK, rc.Wide), "but is the class"),
     (lambda: rc.draw(NETWORK, seed=1.5), "seed must be a whole number, but is 1.5"),
     (lambda: rc.draw(NETWORK, weights="normal"), "one of gaussian, uniform, .* but are 'normal'"),
-    (lambda: rc.draw(NETWORK, activation="relu"), r"rc.Relu\(\) or .* but is 'relu'"),
+    (lambda: rc.draw(NETWORK, activation="relu"), r"rc.Relu\(\) or .* but is the word 'relu'"),
     (lambda: rc.reconstruct(NETWORK, "a.onnx", domain=(-1, 1)), "the frozen network must be a Net"),
     (lambda: rc.reconstruct(NETWORK, rc.draw(NETWORK), domain=(-1, 1), bounds="crown"), "'crown'"),
     (lambda: rc.reconstruct(NETWORK, rc.draw(NETWORK), domain=(-1, 1), solver="cg"), "'cg'"),

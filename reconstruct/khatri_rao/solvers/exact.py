@@ -23,11 +23,11 @@ import numpy as np
 import scipy.linalg as la
 
 from reconstruct.errors import InputError
-from reconstruct.khatri_rao.operator import KhatriRao, check_shapes
+from reconstruct.khatri_rao.operator import KhatriRao, checked_system
 from reconstruct.khatri_rao.solution import ACCEPTED, Cost, Solution, Status
 from reconstruct.khatri_rao.solvers.direct import Direct
-from reconstruct.numbers.arrays import Array, to_dense
-from reconstruct.numbers.rational_matrix import RationalMatrix
+from reconstruct.numbers.arrays import Array
+from reconstruct.numbers.rational_matrix import RationalMatrix, rationals
 from reconstruct.numbers.residues import PRIMES, pivots_modulo
 from reconstruct.progress import Progress, silent
 
@@ -67,8 +67,7 @@ def solve_exact(
     small and its entries non-zero; `free=0` gives a basic solution.
     """
     start = time.perf_counter()
-    first, second, right = _rationals("M1", M1), _rationals("M2", M2), _rationals("W", W)
-    check_shapes(first.shape, second.shape, right.shape)
+    first, second, right = map(rationals, checked_system(M1, M2, W, rational=True))
     near = _float_solution(first, second, right)
     values = _free_values(near.s if free is None else free, len(first))
     K, scales = integer_matrix(first, second)
@@ -103,29 +102,6 @@ def _float_solution(M1: Array, M2: Array, W: Array) -> Solution:
     with np.errstate(all="ignore"):
         found = Direct().solve(KhatriRao(first, second), right)
     return found if np.isfinite(found.s).all() else none
-
-
-def _rationals(name: str, matrix: Any) -> Array:
-    array = to_dense(matrix)
-    if array.ndim != 2 or 0 in array.shape:
-        raise InputError(
-            f"{name} must be a matrix with at least one row and one column, but has shape "
-            f"{array.shape}; reshape it to two dimensions"
-        )
-    try:
-        flat = [Fraction(_plain(entry)) for entry in array.ravel().tolist()]
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InputError(
-            f"{name} of shape {array.shape} must hold finite real numbers, but has an entry that "
-            f"is not ({error}); repair the weights it came from"
-        ) from None
-    return np.array(flat, dtype=object).reshape(array.shape)
-
-
-def _plain(entry: Any) -> Any:
-    if isinstance(entry, int | float | Fraction):
-        return entry
-    raise TypeError(f"{type(entry).__name__} is not a real number")
 
 
 def _free_values(free: Any, n: int) -> Array:
