@@ -21,15 +21,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from reconstruct.constructions import sites
 from reconstruct.constructions.construction import GroupSolution, SitePlan, SiteSolution, Task
-from reconstruct.constructions.sites import (
-    Layer,
-    Site,
-    activation_at,
-    check_geometry,
-    mixing_at,
-    norm_at,
-)
+from reconstruct.constructions.sites import Blueprint, Layer, LayerPlan, Site
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import Solver, structural_obstruction
 from reconstruct.networks import Matrix, Mixing, Network, Norm, Piece, dense
@@ -110,7 +104,7 @@ def read_chains(site: Site, layers: Sequence[Layer] | None = None) -> tuple[Chai
     """
     frozen, layers = site.frozen, layers or site.layers
     *hidden, final = layers
-    last = mixing_at(frozen, final.carry)
+    last = sites.mixing_at(frozen, final.carry)
     count = len(last.kernels)
     links = [_links(layer, frozen, count, layer is layers[0]) for layer in hidden]
     biases = np.split(last.channel_bias, count)
@@ -121,17 +115,20 @@ def read_chains(site: Site, layers: Sequence[Layer] | None = None) -> tuple[Chai
 
 def _norms(frozen: Network, name: str, count: int) -> list[Norm]:
     """The norm at a node on the channels of each of `count` groups."""
-    norm = norm_at(frozen, name)
+    norm = sites.norm_at(frozen, name)
     each = norm.channels // count
     return [norm.hidden(g * each, (g + 1) * each) for g in range(count)]
 
 
 def _links(layer: Layer, frozen: Network, count: int, first: bool) -> list[Link]:
     """One hidden layer, group by group."""
-    carry = None if first or layer.carry is None else mixing_at(frozen, layer.carry)
-    entry = mixing_at(frozen, layer.entry or layer.carry) if first or layer.entry else None
+    carry = None if first or layer.carry is None else sites.mixing_at(frozen, layer.carry)
+    entry = sites.mixing_at(frozen, layer.entry or layer.carry) if first or layer.entry else None
     bias = np.sum([op.channel_bias for op in (carry, entry) if op is not None], axis=0)
-    norms, piece = _norms(frozen, layer.norm, count), activation_at(frozen, layer.activation).piece
+    norms, piece = (
+        _norms(frozen, layer.norm, count),
+        sites.activation_at(frozen, layer.activation).piece,
+    )
     found: list[Link] = []
     for g, (own, norm) in enumerate(zip(np.split(bias, count), norms, strict=True)):
         entering: Matrix = np.zeros((norm.channels, 0))  # of a stack: its first layer takes all in
@@ -163,8 +160,14 @@ class ChainPlan(SitePlan):
     def groups(self) -> int:
         return len(self.op.kernels)
 
+    def in_a_row(self, *widths: int) -> Blueprint:
+        """Layers that each have these widths in every group; the first takes all inputs in."""
+        first, *rest = (self.groups * width for width in widths)
+        layers = (LayerPlan(first, (0, self.cols), carry=False), *map(LayerPlan, rest))
+        return Blueprint(layers[-1].width, self.cols, layers, self.groups)
+
     def check(self, site: Site) -> None:
-        check_geometry(self.op, site)
+        sites.check_geometry(self.op, site)
 
     def solve(
         self, tasks: Sequence[Task], site: Site, solver: Solver, progress: Progress

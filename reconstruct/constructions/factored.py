@@ -27,7 +27,7 @@ from reconstruct.constructions.construction import (
     SiteSolution,
     Task,
 )
-from reconstruct.constructions.sites import Blueprint, LayerPlan, Site, check_ratio, hidden_width
+from reconstruct.constructions.sites import Blueprint, Site, check_ratio, hidden_width
 from reconstruct.constructions.wide import channels, check_width, full_rank, solve_two_layers
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import RankProof, Solver
@@ -112,10 +112,7 @@ class FactoredPlan(ChainPlan):
     @property
     def blueprint(self) -> Blueprint:
         (_, _, first), (_, _, second) = self.systems[:2]
-        widths = [self.groups * width for width in (first, self.rank, second, self.rows)]
-        entering = LayerPlan(widths[0], (0, self.cols), carry=False)
-        others = (LayerPlan(width) for width in widths[1:])
-        return Blueprint(widths[-1], self.cols, (entering, *others), self.groups)
+        return self.in_a_row(first, self.rank, second, self.rows)
 
     @property
     def systems(self) -> tuple[tuple[int, int, int], ...]:

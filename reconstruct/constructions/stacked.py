@@ -29,7 +29,7 @@ import scipy.linalg as la
 from reconstruct.constructions.chain import Chain, ChainPlan, LinkScale, read_chains, shift_chain
 from reconstruct.constructions.construction import Construction, GroupSolution, LayerSolution, Task
 from reconstruct.constructions.deep import check_pieces, unit_of
-from reconstruct.constructions.sites import Blueprint, LayerPlan, Site, check_ratio, hidden_width
+from reconstruct.constructions.sites import Blueprint, Site, check_ratio, hidden_width
 from reconstruct.constructions.wide import channels
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import KhatriRao, Solver, Status
@@ -112,10 +112,7 @@ class StackedPlan(ChainPlan):
 
     @property
     def blueprint(self) -> Blueprint:
-        first, *rest = (self.groups * width for width in (*self.widths, self.rows))
-        hidden = [LayerPlan(width) for width in rest]
-        entering = LayerPlan(first, (0, self.cols), carry=False)
-        return Blueprint(rest[-1], self.cols, (entering, *hidden), self.groups)
+        return self.in_a_row(*self.widths, self.rows)
 
     @property
     def systems(self) -> tuple[tuple[int, int, int], ...]:
@@ -197,18 +194,18 @@ class StackedPlan(ChainPlan):
 
     def _said(self, found: Fit, status: Status, rounding: float) -> str:
         condition = "unknown" if found.condition is None else f"{found.condition:.1e}"
-        numbers = (
-            f"{len(self.widths)} hidden layers of {' + '.join(map(str, self.widths))} = "
-            f"{sum(self.widths)} neurons for {self.needed} needed, relative residual "
-            f"{found.residual:.1e} after {len(found.history) - 1} steps from start "
-            f"{found.starts}, condition {condition}, float64 rounding about {rounding:.1e}"
-        )
+        what, remedy = status.explanation, "; use a larger --ratio or fewer --layers"
         if status is Status.SOLVED:
-            return f"solved: M_L D_L … D_1 M_0 equals W to rounding ({numbers})"
-        remedy = "use a larger --ratio or fewer --layers"
-        if status is Status.ILL_CONDITIONED:
-            return f"ill_conditioned: {status.explanation} ({numbers}); {remedy}"
-        return f"not_converged: no start of Gauss-Newton reached W ({numbers}); {remedy}"
+            what, remedy = "M_L D_L … D_1 M_0 equals W to rounding", ""
+        elif status is Status.NOT_CONVERGED:
+            what = "no start of Gauss-Newton reached W"
+        return (
+            f"{status.value}: {what} ({len(self.widths)} hidden layers of "
+            f"{' + '.join(map(str, self.widths))} = {sum(self.widths)} neurons for {self.needed} "
+            f"needed, relative residual {found.residual:.1e} after {len(found.history) - 1} steps "
+            f"from start {found.starts}, condition {condition}, float64 rounding about "
+            f"{rounding:.1e}){remedy}"
+        )
 
     def describe(self) -> Mapping[str, Any]:
         return {

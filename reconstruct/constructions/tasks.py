@@ -63,21 +63,16 @@ def slackened(task: Task, slack: float) -> Task:
     def wider(lo: Vector, hi: Vector) -> tuple[Vector, Vector]:
         with np.errstate(over="ignore", invalid="ignore"):
             margin = slack * 0.5 * (hi - lo)
-            _require_small(slack, np.abs([lo, hi]), np.abs(margin))
-            return lo - margin, hi + margin
+            top, wide = (float(np.abs(part).max(initial=0.0)) for part in ([lo, hi], margin))
+        if top < LARGEST and not wide < LARGEST:
+            raise InputError(
+                f"hidden values must stay below {LARGEST:.0e} to be shifted in float64, but the "
+                f"ranges seen on the data, up to {top:.1e}, reach {wide:.0e} when they are widened "
+                f"by a slack of {slack:g}; use a smaller slack (--slack, 1 by default)"
+            )
+        return lo - margin, hi + margin
 
     return replace(task, functionals=lambda A: wider(*task.functionals(A)), ends=wider(*task.ends))
-
-
-def _require_small(slack: float, seen: Array, margin: Array) -> None:
-    """Refuses a slack that takes ranges which could be shifted to where they cannot."""
-    top, wide = float(seen.max(initial=0.0)), float(margin.max(initial=0.0))
-    if top < LARGEST and not wide < LARGEST:
-        raise InputError(
-            f"hidden values must stay below {LARGEST:.0e} to be shifted in float64, but the ranges "
-            f"seen on the data, up to {top:.1e}, reach {wide:.0e} when they are widened by a slack "
-            f"of {slack:g}; use a smaller slack (--slack, 1 by default)"
-        )
 
 
 def as_seen(task: Task) -> Task:

@@ -32,14 +32,7 @@ from reconstruct.constructions.construction import (
     Task,
 )
 from reconstruct.constructions.live import LIVE_ERROR, NORMS, LivePlan, live_plan
-from reconstruct.constructions.sites import (
-    Blueprint,
-    Layer,
-    LayerPlan,
-    Site,
-    check_ratio,
-    hidden_width,
-)
+from reconstruct.constructions.sites import Blueprint, Layer, Site, check_ratio, hidden_width
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import RankProof, Solution, Solver, prove_full_rank, solve
 from reconstruct.khatri_rao.blocks import solve_apart
@@ -113,10 +106,7 @@ class WidePlan(ChainPlan):
 
     @property
     def blueprint(self) -> Blueprint:
-        entering = LayerPlan(self.groups * self.width, (0, self.cols), carry=False)
-        rows = self.groups * self.rows
-        layers = (entering, LayerPlan(rows))
-        return Blueprint(rows, self.cols, layers, self.groups)
+        return self.in_a_row(self.width, self.rows)
 
     @property
     def systems(self) -> tuple[tuple[int, int, int], ...]:
