@@ -267,8 +267,7 @@ def _bounded(
     scaled: bool,
     progress: Progress,
 ) -> tuple[Layout, Reach]:
-    """The layout, with units scaled and rows lifted if asked for, and bounds of the target as it
-    is then.
+    """The layout, with units scaled if asked for, and bounds of the target as it is then.
 
     Scales are chosen by the ranges of the target without them, on the same partition of the
     domain: who compares the networks does not know the scales, and must find the same one.

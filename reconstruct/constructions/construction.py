@@ -62,8 +62,7 @@ class Task:
     `exact` is the map over the rationals, where a rational solver was asked for. Of a convolution
     the h are its patches, wherever they lie. `examples()` gives inputs h that the frozen network
     has so far at this place, on data, and the values z that the target has behind it. `dtype` is
-    what gammas and betas are to be written in. `lift` are powers of two, one for each row, that
-    a site may solve for instead and take back behind.
+    what gammas and betas are to be written in.
     """
 
     index: int
@@ -75,21 +74,15 @@ class Task:
     exact: ExactMap | None = None
     examples: Examples | None = None
     dtype: Any = np.float64
-    lift: Array | None = None
 
     @property
     def magnitude(self) -> Vector:
         """A bound of |h|, entry by entry."""
         return magnitude(*self.ends)
 
-    @property
-    def lifted(self) -> NDArray[np.float64]:
-        """The kernel with its rows lifted."""
-        return self.weight if self.lift is None else np.ldexp(self.weight, self.lift[:, None])
-
     def with_map(self, weight: NDArray[np.float64], bias: Vector) -> Task:
         """The same inputs, another map."""
-        return replace(self, weight=weight, bias=bias, exact=None, examples=None, lift=None)
+        return replace(self, weight=weight, bias=bias, exact=None, examples=None)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

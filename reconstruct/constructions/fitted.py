@@ -115,7 +115,7 @@ class FittedPlan(WidePlan):
             f"inputs the fit misses {on_data:.1e} of the spread, as a matrix {residual:.1e} of W: "
             f"an approximation"
         )
-        found = two_norms(chain, replace(task, bias=bias, lift=None), solution, hidden)
+        found = two_norms(chain, replace(task, bias=bias), solution, hidden)
         (row,) = found.systems
         return replace(found, systems=(replace(row, said=said),), left_out=left)
 

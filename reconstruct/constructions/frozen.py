@@ -26,7 +26,7 @@ from reconstruct.networks.draw import Sampler, Weights
 from reconstruct.networks.graph import as_network
 from reconstruct.networks.normal_form import NormalForm, normal_form, rebuilt, rebuilt_nodes
 from reconstruct.notebook import table
-from reconstruct.numbers.arrays import Array, to_dense
+from reconstruct.numbers.arrays import to_dense
 from reconstruct.progress import Progress, Step, silent
 
 
@@ -36,15 +36,13 @@ class Layout:
 
     Sums and activations stand in the frozen network where they stand in the target. `scaled` is the
     target with units scaled as in the form: bounds are of it, because a certificate speaks of the
-    target's own maps, and bounds of merged ones need not be within them. `lifts` are powers of two
-    by map: its rows are solved for times these, and the site's last norm takes them back.
+    target's own maps, and bounds of merged ones need not be within them.
     """
 
     target: Network
     scaled: Network
     form: NormalForm
     plans: Mapping[str, SitePlan]
-    lifts: Mapping[str, Array] = field(default_factory=dict)
 
     @property
     def blueprints(self) -> dict[str, Blueprint]:

@@ -152,7 +152,7 @@ class GroupedPlan(SitePlan):
         m, k = len(self.map.kernel), self.map.kernel[0].size
         full = solution.rank == blocks.weights.size  # zeros that fill up blocks are counted there
         solution = solution.replace(shape=(m, k), rank=m * k if full else solution.rank)
-        whole = replace(tasks[0], bias=np.concatenate([part.bias for part in tasks]), lift=None)
+        whole = replace(tasks[0], bias=np.concatenate([part.bias for part in tasks]))
         if solution.rationals is not None:
             exact = [part.exact or ExactMap.of(part.weight, part.bias) for part in tasks]
             biases = np.concatenate([part.bias for part in exact])

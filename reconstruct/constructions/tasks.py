@@ -48,7 +48,6 @@ def tasks_of(
             functionals=functionals_of(known, source, op, g),
             ends=(lows[g], highs[g]),
             exact=exact[g],
-            lift=layout.lifts.get(name) if count == 1 else None,
             dtype=dtype,
         )
         for g, (kernel, bias) in enumerate(

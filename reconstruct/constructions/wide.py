@@ -134,7 +134,7 @@ def solve_two_layers(
     layers: Chain, task: Task, solver: Solver, progress: Progress
 ) -> GroupSolution:
     """The norms that make a chain of one link compute `task.weight·h + task.bias`."""
-    M1, M2, W = layers.first.entry, layers.end.kernel, task.lifted
+    M1, M2, W = layers.first.entry, layers.end.kernel, task.weight
     if solver.rational:
         W = (task.exact or ExactMap.of(task.weight, task.bias)).weight
     apart = solve_apart(M1, M2, W, solver, progress)
@@ -145,10 +145,10 @@ def solve_two_layers(
 
 
 def two_norms(layers: Chain, task: Task, solution: Solution, hidden: Shift) -> GroupSolution:
-    """Both norms: with them the pair is W h + b where the scales solve for W, its rows lifted by
-    powers of two if the task says so; over the rationals too, where the solution has them."""
+    """Both norms: with them the pair is W h + b where the scales solve for W; over the rationals
+    too, where the solution has them."""
     one, two = layers.first.norm, layers.end.norm
-    first, second = _effective(layers, task.bias, solution.s, hidden, task.lift)
+    first, second = _effective(layers, task.bias, solution.s, hidden)
     norms = one.with_effective(*first), two.with_effective(*second)
     system = LayerSolution.of(task, solution, hidden.largest)
     if solution.rationals is None:
@@ -171,7 +171,7 @@ def refined(layers: Chain, task: Task, solution: Solution, progress: Progress) -
     if m * n * k > LIMITS.products or n * max(m, k) > LIMITS.held:
         return solution
     M1, M2 = to_dense(M1), to_dense(M2)
-    s, residual = polished(M1, M2, task.lifted, solution.s)
+    s, residual = polished(M1, M2, task.weight, solution.s)
     residual = solution.residual if residual is None else residual
     solution = solution.replace(s=s, residual=residual)
     if np.dtype(task.dtype) == np.float64:
@@ -182,7 +182,7 @@ def refined(layers: Chain, task: Task, solution: Solution, progress: Progress) -
         gamma = (values * deviation[units]).astype(task.dtype).astype(np.float64)
         return np.asarray(gamma / deviation[units])
 
-    found = cast_with_feedback(M1, M2, task.lifted, solution.s, cast, progress)
+    found = cast_with_feedback(M1, M2, task.weight, solution.s, cast, progress)
     return solution.replace(s=found)
 
 
@@ -234,13 +234,13 @@ def shift_hidden(layers: Chain, task: Task, s: Vector, together: int = 2**13) ->
 
 
 def _effective(
-    layers: Chain, bias: Array, s: Array, hidden: Shift, lift: Array | None = None
+    layers: Chain, bias: Array, s: Array, hidden: Shift
 ) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
     """The effective forms (s, t) of both norms, the layers' own biases c1, c2 absorbed; in the
     arithmetic of s, floats or Fractions.
 
     N1 gives `scale·s∘M1 h + shift`; behind the activation (slope λ) and M2 that is
-    `λ·scale·2^lift∘W h + λ·M2 shift + c2`, from which N2 makes `W h + b`.
+    `λ·scale·W h + λ·M2 shift + c2`, from which N2 makes `W h + b`.
     """
     first, end = layers.first, layers.end
     exact: Any = rationals if s.dtype == object else np.asarray
@@ -249,7 +249,6 @@ def _effective(
     c1, c2, shift, s1 = exact(first.bias), exact(end.bias), exact(hidden.shift), scale * s
     carried = slope * carried_by(end.kernels, shift) + c2
     s2 = np.full(len(bias), 1 / (slope * scale))
-    s2 = s2 if lift is None else np.ldexp(s2, -lift)
     return (s1, shift - s1 * c1), (s2, bias - s2 * carried)
 
 

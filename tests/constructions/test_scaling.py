@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-from dataclasses import replace
 from unittest import mock
 
 import numpy as np
@@ -13,8 +12,7 @@ import reconstruct as rc
 from reconstruct.bounds import Crown, reach
 from reconstruct.certificates.scaling import powers
 from reconstruct.constructions.scaling import find_scales
-from reconstruct.constructions.sites import norm_at
-from reconstruct.networks import Affine, Box, Mixing, Network, Node, Points
+from reconstruct.networks import Affine, Box, Mixing, Network, Node
 from reconstruct.networks.rescaling import rescaled
 
 certifying = importlib.import_module("reconstruct.certificates.certify")
@@ -22,7 +20,7 @@ BOX = Box(-1.0, 1.0).of_size(3)
 
 
 def powers_of(network: Network) -> dict[str, np.ndarray]:
-    return dict(find_scales(network, reach(network, BOX, Crown())).units)
+    return find_scales(network, reach(network, BOX, Crown()))
 
 
 def even(seed: int = 0) -> Network:
@@ -139,71 +137,25 @@ def test_weights_that_cannot_be_scaled_stay_as_they_are():
     assert powers(target, result.network, BOX) == {}
 
 
-def test_rows_are_lifted_by_their_effect_and_the_norm_takes_it_back():
-    target = even(5)
-    weight = np.array(target.node("layer3").op.matrix, dtype=np.float64)
-    weight[:, 0] *= 64  # of the activation before; its unit may be scaled
-    target = target.with_ops({"layer3": Affine(weight * [[1.0], [2.0**-9]])})  # outputs may not
-    found = find_scales(target, reach(target, BOX, Crown()))
-    assert np.ptp(found.rows["layer3"]) >= 2
-    result = rc.reconstruct(target, rc.draw(target, rc.Wide(1.5), seed=0), domain=BOX)
-    (last,) = [site for site in result.sites if site.target == "layer3"]
-    gamma = norm_at(result.network, last.layers[1].norm).gamma
-    np.testing.assert_array_equal(np.log2(gamma), -found.rows["layer3"])
-    x = BOX.sample(2000, np.random.default_rng(0)).astype(np.float32)
-    exact = target(x.astype(np.float64))
-    assert np.abs(result.network(x.astype(np.float64)) - exact).max() < 1e-9
-    certificate = rc.certify(target, result.network, domain=BOX)
-    assert certificate.verdict == "certified"
-
-    def error(network: Network) -> np.ndarray:
-        # root mean square: the largest of a sample is one input's luck, another with each BLAS
-        return np.sqrt(np.mean((network(x, dtype=np.float32) - exact) ** 2, axis=0))
-
-    layout = replace(result.layout, lifts={})
-    plain = pipeline_without(layout, target)
-    assert error(result.network)[1] < 0.6 * error(plain)[1]  # the small output is better
-
-
-def test_rows_are_lifted_further_at_given_inputs():
-    """Samples may miss where a row matters on a box, and miss nothing at inputs that are given."""
-    target = even(5)
-    weight = np.array(target.node("layer3").op.matrix, dtype=np.float64)
-    target = target.with_ops({"layer3": Affine(weight * [[1.0], [2.0**-12]])})
-    x = BOX.sample(300, np.random.default_rng(1))
-    on_box, at_inputs = (
-        np.ptp(find_scales(target, reach(target, domain, Crown())).rows["layer3"])
-        for domain in (BOX, Points(x))
-    )
-    assert 1 <= on_box < at_inputs <= 4
-
-
-def pipeline_without(layout, target):
-    """The same reconstruction without lifted rows."""
-    with mock.patch("reconstruct.pipeline.scaled_layout", lambda *_: layout):
-        frozen = rc.draw(target, rc.Wide(1.5), seed=0)
-        return rc.reconstruct(target, frozen, domain=BOX).network
-
-
-def test_rows_without_a_second_norm_are_scaled_with_their_units():
+@pytest.mark.parametrize("norm", ["layer", "batch"])
+def test_rows_are_scaled_with_their_units(norm):
     """A unit that is never active costs the whole site the size of its weights, unless its scale
-    falls: a second norm, which would let its rows be lifted, is not there with live norms."""
+    falls."""
     target = even(2)
     weight, bias = (np.array(target.node("layer2").op.arrays()[k]) for k in ("weight", "bias"))
     weight[3] *= 2.0**5
     bias[3] = -(2.0**9)
     target = target.with_ops({"layer2": Affine(weight, bias)})
-    known, names = reach(target, BOX, Crown()), ("layer1", "layer2", "layer3")
-    found = find_scales(target, known, bare=names)
-    assert found.units["act2"][3] <= min(0, np.median(found.units["act2"]) - 2) and not found.rows
+    found = powers_of(target)
+    assert found["act2"][3] <= min(0, np.median(found["act2"]) - 2)
     x = BOX.sample(500, np.random.default_rng(0)).astype(np.float32)
 
-    def error(bare: tuple[str, ...]) -> float:
-        scaling = importlib.import_module("reconstruct.constructions.scaling")
-        with mock.patch.object(scaling, "find_scales", lambda *a: find_scales(*a[:3], bare)):
-            frozen = rc.draw(target, rc.Wide(1.5, "layer"), seed=0)
-            network = rc.reconstruct(target, frozen, domain=BOX).network
+    def error() -> float:
+        frozen = rc.draw(target, rc.Wide(1.5, norm), seed=0)
+        network = rc.reconstruct(target, frozen, domain=BOX).network
         exact = target(x.astype(np.float64))
         return float(np.sqrt(np.mean((network(x, dtype=np.float32) - exact) ** 2)))
 
-    assert error(names) < 0.1 * error(())  # 7e-7 and 4e-5
+    scaled = error()
+    with mock.patch("reconstruct.pipeline.scaled_layout", lambda layout, *_: layout):
+        assert scaled < 0.5 * error()
