@@ -141,7 +141,9 @@ class Bend:
         return Band(first, second, self._dipped(lo, hi, low), high)
 
     def _vertices(self, lo: Floats, hi: Floats) -> list[Floats]:
-        return [lo, *(np.clip(point, lo, hi) for point in self.breaks), hi]
+        """The ends, and the breakpoints that are between them on any interval."""
+        inside = (point for point in self.breaks if ((lo < point) & (point < hi)).any())
+        return [lo, *(np.clip(point, lo, hi) for point in inside), hi]
 
     # --- rationals ------------------------------------------------------------------------------
 
@@ -190,6 +192,8 @@ def _enclosed(piece: Piece, z: Fraction, bits: int) -> Interval:
 def _on_piece(piece: Piece, z: Floats) -> Range:
     """The same between two floats; a curve at an end at infinity may be anything."""
     if isinstance(piece, Line):
+        if abs(piece.slope) in (0, 1) and piece.intercept == 0:  # nothing is rounded
+            return (np.zeros_like(z) if piece.slope == 0 else piece.slope * z,) * 2
         low, high = (along(piece.slope, z, piece.intercept, outward) for outward in (below, above))
         return low, high
     low, high = np.full_like(z, -np.inf), np.full_like(z, np.inf)

@@ -41,6 +41,7 @@ from proofs_check.certificates.rationals import (
     Rationals,
     columns_of,
     common_unit,
+    plain,
 )
 from proofs_check.certificates.report import NotCheckable
 from proofs_check.certificates.threads import side_by_side
@@ -50,6 +51,7 @@ from reconstruct.networks.maps import Cast, Diagonal, Mixing, Norm, Placement, S
 from reconstruct.networks.operation import Add
 
 MOST_WORK = 2**37  # products of one composition: about half an hour
+BLOCK = 2**14  # units whose scales are looked at together
 GROUPED = 2**14  # rows of a grouped layer to a block, about: its columns are all that they see
 ANY = 0  # as many positions as one likes: a source, or units of it that were moved
 Made = TypeVar("Made")
@@ -270,6 +272,7 @@ class Forms:
         self.scales: dict[str, Rationals] = {}  # of inner live norms: gamma/(n·ρ), as far as known
         self.bends: dict[str, Bend] = {}
         self._held: dict[tuple[str, int], Form] = {}
+        self._plain: dict[str, bool] = {}
         self._columns: dict[tuple[str, int], tuple[Rationals, Rationals]] = {}
         self._windows: dict[str, Places] = {}
         self._moved: dict[str, tuple[str, Places] | None] = {}
@@ -289,6 +292,12 @@ class Forms:
         """The activations between the sources."""
         acting = (node for node in self.network.nodes if isinstance(node.op, Unitwise))
         return [node for node in acting if node.name not in self.sources]
+
+    def forget(self) -> None:
+        """What was composed is given up: behind a cut nobody looks at it again, as a rule."""
+        self._held.clear()
+        self._columns.clear()
+        self._windows.clear()
 
     # --- at how many positions ------------------------------------------------------------------
 
@@ -409,8 +418,8 @@ class Forms:
                 form = form.plus(self.rows(other, start, stop, positions))
             return form
         if isinstance(op, Diagonal):
-            scale, shift = self.diagonal(name, op, positions)
-            return form.scaled(scale.part(start, stop)).shifted(shift.part(start, stop))
+            scale, shift = self.diagonal(name, op, positions, start, stop)
+            return form.scaled(scale).shifted(shift)
         if isinstance(op, Unitwise):
             slope = op.piece.slope
             line = form if slope == 1 else form.scaled(Rationals.of(np.full(form.rows, slope)))
@@ -428,18 +437,32 @@ class Forms:
             form.mixed(Rationals.of(np.ones((1, n)))).placed(np.zeros(n, dtype=np.int64))
         )
 
-    def diagonal(self, name: str, op: Diagonal, positions: int = 1) -> tuple[Rationals, Rationals]:
-        """`(s, t)` of a node that scales and shifts, found once."""
+    def diagonal(
+        self, name: str, op: Diagonal, positions: int = 1, start: int = 0, stop: int | None = None
+    ) -> tuple[Rationals, Rationals]:
+        """Rows of `(s, t)` of a node that scales and shifts, found once where the file does not
+        have them as they are."""
         key = name, positions
+        stop = self.network.sizes[name] // positions if stop is None else stop
+        if isinstance(op, Norm) and name not in self.norms:
+            if name not in self._plain:
+                self._plain[name] = plain(op)
+            if self._plain[name]:
+                at = np.arange(start, stop) // (op.positions // positions)
+                return Rationals.of(op.gamma[at]), Rationals.of(op.beta[at])
         if key not in self._columns:
             self._columns[key] = columns_of(op, self.norms.get(name), self.bits, positions)
-        return self._columns[key]
+        scale, shift = self._columns[key]
+        return scale.part(start, stop), shift.part(start, stop)
 
     def factors(self, name: str, op: Diagonal) -> list[Floats]:
         """The same in floats, for each unit: s, what it may be off by, t, what it may be off by."""
         each = op.positions if isinstance(op, Norm) else 1
-        columns = (column.floats() for column in self.diagonal(name, op, each))
-        return [np.repeat(part[:, 0], each) for column in columns for part in column]
+        count, found = self.network.sizes[name] // each, []
+        for start in range(0, count, BLOCK):
+            columns = self.diagonal(name, op, each, start, min(count, start + BLOCK))
+            found.append([part[:, 0] for column in columns for part in column.floats()])
+        return [np.repeat(np.concatenate(parts), each) for parts in zip(*found, strict=True)]
 
     def _mixing(
         self, node: Node, op: Mixing, start: int, stop: int, positions: int, grouped: bool

@@ -55,6 +55,8 @@ class Cuts(ABC):
         for node in self.candidate.nodes:
             if node.name in self.partner:
                 self.cut(node, self.partner[node.name])
+                self.ours.forget()
+                self.theirs.forget()
             elif node.name in self.used and isinstance(node.op, Unitwise):
                 self.inner(node)
             elif node.name in self.used and isinstance(node.op, LiveNorm):
@@ -159,5 +161,7 @@ def deviation(node: Node, bend: Bend, reached: Range) -> Floats:
             past = np.where(bound == end, 0.0, np.where(past > 0, np.nextafter(past, np.inf), past))
             outside = np.maximum(outside, np.where(np.isnan(past), np.inf, past))
         outside = np.where(np.isnan(bound), np.inf, outside)
-    off = times(np.maximum(outside, 0.0), np.full(len(outside), bend.steepness(slope)))
-    return plus(off, np.full(len(off), bend.rest))
+    if not (outside.any() or bend.rest):  # all on their line, of millions of units perhaps
+        return np.broadcast_to(0.0, outside.shape)
+    off = times(np.maximum(outside, 0.0), np.full(1, bend.steepness(slope)))
+    return plus(off, np.full(1, bend.rest))

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from proofs_check.certificates.activations import Band, Bend, Windows, along
+from proofs_check.certificates.activations import Band, Bend, Windows
 from proofs_check.certificates.affine import Form, Forms, of_windows, windows
 from proofs_check.certificates.arithmetic import (
     TINY,
@@ -220,19 +220,23 @@ def mapped(
     op: Mixing, function: Callable[..., tuple[Floats, ...]], *values: Floats
 ) -> list[Floats]:
     """What a function makes of the matrix of a map and of values, (n, units) each: a convolution
-    goes by its kernels, each at all positions, and another map a few rows at a time."""
-    count = len(values[0])
-    if isinstance(op, Convolution):
-        places = windows(op).reshape(op.groups, -1, op.positions)
-        kernel = np.asarray(op.kernel, dtype=np.float64)
-        kernel = kernel.reshape(op.groups, -1, places.shape[1])
-        met = (np.where(places >= 0, part[:, places], 0.0) for part in values)
-        return [part.reshape(count, -1) for part in function(kernel, *met)]
+    goes by its kernels, each at all positions, a few groups at a time, and another map by rows."""
     step, found = max(1, 4 * TILE // max(1, op.shape[1])), []
-    for start in range(0, op.shape[0], step):
-        rows = op.tile(start, min(op.shape[0], start + step))
-        found.append(function(np.asarray(rows, dtype=np.float64), *(part.T for part in values)))
-    return [np.concatenate(parts).T for parts in zip(*found, strict=True)]
+    if not isinstance(op, Convolution):
+        for start in range(0, op.shape[0], step):
+            rows = op.tile(start, min(op.shape[0], start + step))
+            columns = (part.T for part in values)
+            found.append(function(np.asarray(rows, dtype=np.float64), *columns))
+        return [np.concatenate(parts).T for parts in zip(*found, strict=True)]
+    places = windows(op).reshape(op.groups, -1, op.positions)
+    kernel = op.kernel.reshape(op.groups, -1, places.shape[1])
+    step = max(1, 4 * TILE // (kernel[0].size + len(kernel[0]) * op.positions * len(values[0])))
+    for start in range(0, op.groups, step):
+        some = slice(start, start + step)
+        met = (np.where(places[some] >= 0, part[:, places[some]], 0.0) for part in values)
+        parts = function(np.asarray(kernel[some], dtype=np.float64), *met)
+        found.append(tuple(part.reshape(len(part), -1) for part in parts))
+    return [np.concatenate(parts, axis=1) for parts in zip(*found, strict=True)]
 
 
 class Piece:
@@ -307,8 +311,17 @@ def stretched(
 ) -> Range:
     """Bounds of s x + t with s within `off` of `scale`, t within `doubt` of `shift`."""
     room = plus(times(np.maximum(np.abs(lo), np.abs(hi)), off), np.asarray(doubt))
-    least, most = np.where(scale < 0, hi, lo), np.where(scale < 0, lo, hi)
-    return widened(along(scale, least, shift, below), along(scale, most, shift, above), room)
+
+    def end(x: Floats) -> tuple[Floats, Floats]:  # what a product and a sum make, and may lose
+        part = np.where(scale == 0, 0.0, scale * x)
+        total = part + shift
+        lost = (np.abs(part) + np.abs(total)) * (2 * UNIT) + 2 * TINY
+        known = ((scale == 0) | (np.abs(scale) == 1) | (x == 0)) & (np.asarray(shift) == 0)
+        return total, plus(np.where(known, 0.0, lost), room)
+
+    low, below_ = end(np.where(scale < 0, hi, lo))
+    high, above_ = end(np.where(scale < 0, lo, hi))
+    return widened(low, low, below_)[0], widened(high, high, above_)[1]
 
 
 def added(*ranges: Range) -> Range:
