@@ -269,7 +269,8 @@ def image_shape(shape: Sequence[int] | None, size: int) -> tuple[int, int, int] 
     if len(kept) != 3 or math.prod(kept) != size or kept[0] not in (1, 3):
         return None
     channels, height, width = kept
-    return (channels, height, width) if 1 < height * width <= 2**16 else None
+    sides = min(height, width) > 1 and height * width <= 2**16  # a line is no picture
+    return (channels, height, width) if sides else None
 
 
 def data_url(x: Array, shape: tuple[int, int, int], lo: float, hi: float) -> str:

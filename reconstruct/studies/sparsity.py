@@ -35,10 +35,10 @@ def trial(point: Point, seed: int) -> Row:
     structural = d * d if obstruction is None else obstruction.rank
     modular = prove_full_rank(M1, M2).rank if structural else 0
     row = {
+        "full": modular == d * d,
         "structural_rank": structural,
         "modular_rank": modular,
         "needed": d * d,
-        "full": modular == d * d,
         "disagree": modular != structural,
     }
     return {**row, "M1": M1, "M2": M2} if row["disagree"] else row

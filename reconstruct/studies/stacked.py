@@ -29,9 +29,9 @@ def trial(point: Point, seed: int) -> Row:
     W = np.random.default_rng(seed).normal(size=(d, d)) / np.sqrt(d)
     found = fit(Product(tuple(factors)), W, silent)
     return {
+        "solved": found.converged,
         "widths": total,
         "needed": needed,
-        "solved": found.converged,
         "residual": found.residual,
         "condition": found.condition,
         "steps": len(found.history) - 1,

@@ -61,6 +61,7 @@ def test_black_is_the_least_and_white_the_largest() -> None:
 @pytest.mark.parametrize(
     ("shape", "size", "wanted"),
     [
+        ((1, 64), 64, None),  # a line is no picture
         ([1, 3, 4, 4], 48, (3, 4, 4)),
         ([1, 8, 8], 64, (1, 8, 8)),
         ([8, 8], 64, (1, 8, 8)),
