@@ -202,8 +202,10 @@ class Draft:
         """The value in that shape, through a Reshape where it has another."""
         if self.shapes[name] == shape:
             return name
-        goal = self.constant(f"{name}.shape", [0, *shape], np.int64)
-        return self.node("Reshape", [name, goal], self.fresh(f"{name}/shaped"))
+        goal, made = self.constant(f"{name}.shape", [0, *shape], np.int64), f"{name}/shaped"
+        made = self.node("Reshape", [name, goal], self.fresh(made))
+        self.shapes[made] = shape
+        return made
 
     def flat(self, name: str) -> str:
         """The value as a row of numbers."""
@@ -359,18 +361,19 @@ def _select(node: Node, op: maps.Select, draft: Draft) -> tuple[int, ...]:
 
 
 def _placement(node: Node, op: maps.Placement, draft: Draft) -> tuple[int, ...]:
-    value = _padded(draft, draft.flat(node.inputs[0]), node.name, op.index)
-    index = draft.constant(f"{node.name}.index", op.index % (op.inputs + 1), np.int64)
-    draft.node("Gather", [value, index], node.name, axis=1)
+    _gathered(node, draft, draft.flat(node.inputs[0]), op.index, op.inputs, node.name)
     return (len(op.index),)
 
 
-def _padded(draft: Draft, value: str, name: str, index: Any) -> str:
-    """The flat value with a zero behind it, for indices of −1; as it is where there are none."""
-    if index.min() >= 0:
-        return value
-    pads = draft.constant(f"{name}.pads", [0, 0, 0, 1], np.int64)
-    return draft.step("Pad", [value, pads], name)
+def _gathered(
+    node: Node, draft: Draft, value: str, index: Any, size: int, made: str, axis: int = 1
+) -> str:
+    """The values at these places along the last axis, of that size; 0 where the index is −1."""
+    if index.min() < 0:
+        pads = draft.constant(f"{node.name}.pads", [0] * (2 * axis + 1) + [1], np.int64)
+        value = draft.step("Pad", [value, pads], node.name)
+    places = draft.constant(f"{node.name}.index", index % (size + 1), np.int64)
+    return draft.node("Gather", [value, places], made, axis=axis)
 
 
 # --- images ---------------------------------------------------------------------------------------
@@ -396,19 +399,15 @@ def _convolution(node: Node, op: maps.Convolution, draft: Draft) -> tuple[int, .
 
 def _as_product(node: Node, op: maps.Convolution, draft: Draft) -> tuple[int, ...]:
     """kernel · patches: onnxruntime multiplies in float64, but has no Conv for it."""
-    groups, rows = op.groups, op.channels // op.groups
-    columns = op.kernel[0].size
-    value = _patches(node, op, draft)
-    shape = (groups, rows, columns) if groups > 1 else (rows, columns)
-    parts = draft.parameters(node, weight=op.kernel.reshape(shape), bias=op.offsets[:, None])
-    if groups > 1:
-        apart = draft.constant(f"{node.name}.groups", [0, groups, columns, op.positions], np.int64)
-        value = draft.step("Reshape", [value, apart], node.name)
-    product = draft.step("MatMul", [parts[0], value], node.name)
-    if groups > 1:
-        back = draft.constant(f"{node.name}.joined", [0, op.channels, op.positions], np.int64)
-        product = draft.node("Reshape", [product, back], draft.fresh(f"{node.name}/joined"))
-    draft.node("Add", [product, parts[1]], node.name)
+    lead = (op.groups,) if op.groups > 1 else ()
+    rows, columns = op.channels // op.groups, op.kernel[0].size
+    weight, bias = draft.parameters(
+        node, weight=op.kernel.reshape(*lead, rows, columns), bias=op.offsets[:, None]
+    )
+    value = draft.shaped(_patches(node, op, draft), (*lead, columns, op.positions))
+    product = draft.step("MatMul", [weight, value], node.name)
+    draft.shapes[product] = (*lead, rows, op.positions)
+    draft.node("Add", [draft.shaped(product, (op.channels, op.positions)), bias], node.name)
     return op.channels, op.positions
 
 
@@ -417,10 +416,9 @@ def _patches(node: Node, op: maps.Convolution, draft: Draft) -> str:
     g = op.geometry
     if g.plain:
         return draft.shaped(node.inputs[0], (g.channels, g.positions))
-    places = g.patches(np.arange(1, g.size + 1)[None])[0].reshape(-1, g.positions) - 1
-    value = _padded(draft, draft.flat(node.inputs[0]), node.name, places)
-    index = draft.constant(f"{node.name}.index", places % (g.size + 1), np.int64)
-    return draft.node("Gather", [value, index], draft.fresh(f"{node.name}/gather"), axis=1)
+    index, made = g.windows(), draft.fresh(f"{node.name}/gather")
+    draft.shapes[made] = index.shape
+    return _gathered(node, draft, draft.flat(node.inputs[0]), index, g.size, made)
 
 
 def _sum_pool(node: Node, op: maps.SumPool, draft: Draft) -> tuple[int, ...]:
@@ -440,14 +438,10 @@ def _sum_pool(node: Node, op: maps.SumPool, draft: Draft) -> tuple[int, ...]:
 
 def _windows(node: Node, g: Geometry, draft: Draft) -> str:
     """channels × kernel × positions: the pixels of each window as a column."""
-    one = replace(g, channels=1)
-    value = draft.shaped(node.inputs[0], (g.channels, g.height * g.width))
-    if one.padded:
-        pads = draft.constant(f"{node.name}.pads", [0, 0, 0, 0, 0, 1], np.int64)
-        value = draft.step("Pad", [value, pads], node.name)
-    index = one.windows() % (one.size + 1)
-    places = draft.constant(f"{node.name}.index", index, np.int64)
-    return draft.node("Gather", [value, places], draft.fresh(f"{node.name}/gather"), axis=2)
+    pixels, made = g.height * g.width, draft.fresh(f"{node.name}/gather")
+    value = draft.shaped(node.inputs[0], (g.channels, pixels))
+    index = replace(g, channels=1).windows()
+    return _gathered(node, draft, value, index, pixels, made, axis=2)
 
 
 def _mean(node: Node, pool: Node, draft: Draft) -> None:
