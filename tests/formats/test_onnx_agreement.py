@@ -92,7 +92,7 @@ def test_values_of_vast_models_go_on_from_session_to_session(absent, tmp_path, m
     is misread far behind is named."""
     import sys
 
-    limits = replace(agreement.EFFORT, vast=1, held_of_vast=1)
+    limits = replace(agreement.EFFORT, held=1)
     monkeypatch.setattr(agreement, "EFFORT", limits)
     if absent:
         monkeypatch.setitem(sys.modules, "onnxruntime", None)

@@ -53,8 +53,7 @@ class ComparisonEffort:
     work: int = 2**28  # products of an evaluation times points, about
     scales: tuple[float, ...] = (1.0, 64.0, 0.0, 2.0**-8, 2.0**11)
     operations: int = 8  # roundings of one unit besides its sum: casts, factors, offsets, exp
-    held: int = 2**24  # values of another program that are held at once
-    held_of_vast: int = 2**22  # the same where memory counts
+    held: int = 2**22  # values of another program that are held at once
 
 
 EFFORT = ComparisonEffort()
@@ -108,8 +107,6 @@ def _compared(reading: Reading, comparison: SecondReading) -> dict[str, Any]:
     standing: dict[str, list[str]] = {}  # by node of the network, the tensors that it is
     for name, flow in reading.flows.items():
         standing.setdefault(flow.node, []).append(name)
-    if _stepwise(network):  # of a value in several shapes the last: what goes on from there
-        standing = {node: names[-1:] for node, names in standing.items()}
     order = [name for node in network.sizes for name in standing.get(node, ())]
     constants = [name for name, array in reading.folded.items() if array.dtype.kind in "fiub"]
     stream = other.values([*constants, *order], x)
@@ -164,7 +161,7 @@ class _Evaluator:
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
         self.name = ""
-        # Of a vast model: values that are known and go on, so that none is computed twice.
+        # Of a model with many values: those that are known go on, so that none is computed twice.
         self._known: dict[str, list[Array]] = {}
 
     def values(self, names: list[str], x: Array) -> Iterator[list[Array]]:
@@ -173,11 +170,9 @@ class _Evaluator:
         tensors: dict[str, Any] = {**self._reading.flows, **self._reading.folded}
         kind = np.float64 if model.kind == DOUBLE else np.float32
         rows = [np.asarray(row.reshape(model.shape).astype(kind)) for row in x]
-        steps = _stepwise(self._reading.network)
-        most = EFFORT.held_of_vast if steps else EFFORT.held
         while names:
             held = accumulate(tensors[name].size * len(x) for name in names)
-            count = max(1, sum(size <= most for size in held))
+            count = max(1, sum(size <= EFFORT.held for size in held))
             now, names = names[:count], names[count:]
             feeds = [
                 {model.input: row, **{name: values[i] for name, values in self._known.items()}}
@@ -186,10 +181,9 @@ class _Evaluator:
             run, first = self._chosen(now, feeds[0])
             found = [first, *(run(feed) for feed in feeds[1:])]
             del run, feeds  # the session has a copy of all weights
-            if steps:
-                self._known |= {now[i]: [v[i] for v in found] for i in range(count)}
-                _, needed = self._behind(names)
-                self._known = {name: v for name, v in self._known.items() if name in needed}
+            self._known |= {now[i]: [v[i] for v in found] for i in range(count)}
+            _, needed = self._behind(names)
+            self._known = {name: v for name, v in self._known.items() if name in needed}
             for place in range(count):
                 yield [np.asarray(values[place]) for values in found]
             del first, found
@@ -309,7 +303,7 @@ def points(network: Network, seed: bytes, near: Box | Points | None = None) -> A
     products = sum((_summands(n) + 32) * network.sizes[n.name] for n in network.nodes)
     count = int(np.clip(EFFORT.work // max(products, 1), EFFORT.few, EFFORT.many))
     count = 2 if network.parameters > EFFORT.huge else count
-    count = 1 if _vast(network) else count
+    count = 1 if sum(network.sizes.values()) > EFFORT.vast else count
     scales = (EFFORT.scales * count)[: count if near is None else max(count // 4, 1)]
     rows = [
         rng.uniform(-1, 1, size) * EFFORT.scales[0],
@@ -323,16 +317,6 @@ def points(network: Network, seed: bytes, near: Box | Points | None = None) -> A
         rows += list(lo - beside + rng.random((count, size)) * (hi - lo + 2 * beside))
     with np.errstate(over="ignore"):
         return np.array(rows).astype(np.float32).astype(np.float64)
-
-
-def _vast(network: Network) -> bool:
-    """Whether an evaluation has so many values that it can be repeated a few times only."""
-    return sum(network.sizes.values()) > EFFORT.vast
-
-
-def _stepwise(network: Network) -> bool:
-    """Whether memory counts, so that another program goes on from what it has computed."""
-    return _vast(network) or network.parameters > EFFORT.huge
 
 
 def follow(network: Network, x: Array, arithmetic: Precision) -> Iterator[Followed]:
