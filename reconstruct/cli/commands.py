@@ -25,7 +25,6 @@ from reconstruct.cli.process import ProgressDisplay
 
 if TYPE_CHECKING:
     from reconstruct.bounds import Method
-    from reconstruct.certificates.verdicts import Certificate
     from reconstruct.runs.run import RunOutcome
 
 Made = TypeVar("Made")
@@ -54,7 +53,7 @@ def _report_outcome(outcome: RunOutcome, options: Namespace) -> int:
     for row in failed:
         say(f"map {row.index} ({row.name}): {row.message}", options)
     _draw_page(outcome.output)
-    code = _exit_code(outcome.certificate)
+    code = EXIT[outcome.certificate.verdict.value]
     return 1 if failed and code == EXIT["undecided"] else code
 
 
@@ -84,7 +83,7 @@ def verify(options: Namespace) -> int:
         say(NEVER, options)
     answer = [] if outcome.answer is None else [f"{'the property is':<23}{outcome.answer}"]
     _answer_report(options, outcome.report, *answer)
-    return _exit_code(outcome.certificate)
+    return EXIT[outcome.certificate.verdict.value]
 
 
 def _verify_instances(options: Namespace) -> int:
@@ -185,20 +184,18 @@ def export(options: Namespace) -> int:
             f"export needs {', '.join(words)} (or else --peft OUT, the directory of a run), but "
             f"{' and '.join(missing)} did not come; give what is missing"
         )
-    written = _question(options) if options.peft is None else _adapter(options)
-    files = {role: str(path) for role, path in written.items()}
+    if options.peft is not None:
+        from reconstruct.runs.rebuild import write_adapter
+
+        made_files = write_adapter(options.peft, options.output, force=options.force)
+        files = {path.stem: str(path) for path in made_files}
+    else:
+        files = _question(options)
     _answer(options, files, "\n".join(files.values()))
     return 0
 
 
-def _adapter(options: Namespace) -> dict[str, Path]:
-    from reconstruct.runs.rebuild import write_adapter
-
-    files = write_adapter(options.peft, options.output, force=options.force)
-    return {path.stem: path for path in files}
-
-
-def _question(options: Namespace) -> dict[str, Path]:
+def _question(options: Namespace) -> dict[str, str]:
     """The question of equality, for verifiers of other people."""
     from reconstruct.equivalence.export import export as write_question
     from reconstruct.reports.folder import OutputFolder
@@ -212,7 +209,7 @@ def _question(options: Namespace) -> dict[str, Path]:
             target, candidate, domain=domain, tolerance=options.tolerance, folder=folder.staging
         )
         folder.publish()
-    return {role: folder.path / staged.name for role, staged in asdict(files).items()}
+    return {role: str(folder.path / staged.name) for role, staged in asdict(files).items()}
 
 
 def pairs(options: Namespace) -> int:
@@ -473,7 +470,3 @@ def _answer_report(options: Namespace, report: Mapping[str, Any], *more: str) ->
     from reconstruct.reports.words import summary, verdict_line
 
     _answer(options, report, verdict_line(report) if options.quiet else summary(report), *more)
-
-
-def _exit_code(certificate: Certificate) -> int:
-    return EXIT[certificate.verdict.value]

@@ -38,7 +38,6 @@ from reconstruct.runs.given import Given, PathLike, Where
 
 SCHEMA = "reconstruct.reach/1"
 ROOT_BITS = 200  # to which √(v + ε) of the last norm is enclosed
-SITE = "LN?AN?LN?"  # of letters of operations
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,35 +144,34 @@ def _document(found: LowerBound, place: Box, sources: list[Source], home: Path) 
     return {**document, "digest": digest_of(document)}
 
 
-def _chain(network: Network, role: str) -> list[Any]:
-    """The operations of a network that goes straight from its input to its output."""
-    last, found = network.source, []
+def _chain(network: Network, role: str) -> tuple[str, list[Any]]:
+    """The operations of a network that goes straight from its input to its output, and a letter for
+    each: linear, convolution, norm, activation."""
+    last, letters, found = network.source, "", []
     for node in network.ending_at(network.output).nodes:
         if node.inputs != (last,):
             raise UnsupportedError(
                 f"{role} must be layers in a row, but {node.name!r} takes {', '.join(node.inputs)}"
                 f"; reach speaks of one map, give that one"
             )
-        found.append(node.op)
+        op = node.op
+        if isinstance(op, Mixing):
+            letters += "L" if op.kind == "Affine" else "C"
+        else:
+            letters += "N" if isinstance(op, Norm) else "A" if isinstance(op, Unitwise) else "?"
+        found.append(op)
         last = node.name
-    return found
-
-
-def _letter(op: Any) -> str:
-    if isinstance(op, Mixing):
-        return "L" if op.kind == "Affine" else "C"
-    return "N" if isinstance(op, Norm) else "A" if isinstance(op, Unitwise) else "?"
+    return letters, found
 
 
 def _affine(network: Network, role: str) -> list[list[Fraction]]:
     """W of an affine target, linear maps in a row multiplied over the rationals."""
-    ops = _chain(network, role)
-    other = next((op for op in ops if _letter(op) != "L"), None)
-    if other is not None or not ops:
+    letters, ops = _chain(network, role)
+    if not re.fullmatch("L+", letters):
         raise UnsupportedError(
             f"{role} must be affine, linear layers alone, because derivatives are averaged over "
-            f"the whole box, but has {'no layer' if other is None else other.kind}; give one "
-            f"of its maps as a network of its own"
+            f"the whole box, but has {', '.join(op.kind for op in ops) or 'no layer'}; give one of "
+            f"its maps as a network of its own"
         )
     product = RationalMatrix.exact(dense(ops[0].matrix))
     for op in ops[1:]:
@@ -183,9 +181,8 @@ def _affine(network: Network, role: str) -> list[list[Fraction]]:
 
 def _site(network: Network) -> tuple[Array, Array, list[RationalInterval]]:
     """M1, M2 and intervals of 1/s2, s2 = γ/√(v + ε) being the scale of the last norm, if any."""
-    ops = _chain(network, "the frozen network")
-    letters = "".join(map(_letter, ops))
-    if not re.fullmatch(SITE, letters):
+    letters, ops = _chain(network, "the frozen network")
+    if not re.fullmatch("LN?AN?LN?", letters):
         said = ", ".join(op.kind for op in ops) or "nothing"
         raise UnsupportedError(
             "the frozen network must be one hidden layer between two linear ones (linear, norm, "

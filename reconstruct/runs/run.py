@@ -137,9 +137,16 @@ def run(
 
     # The frozen network: brought, or drawn when it is known that it fits.
     drawing = {"seed": seed, "weights": weights, "density": density, "activation": activation}
-    if float32_error is not None:
+    if float32_error is not None:  # as wide as the error needs
+        if construction is not None or frozen is not None:
+            raise InputError(
+                "float32_error chooses the width of a wide construction that is drawn, but another "
+                "one is given; leave `construction` and `frozen` out"
+            )
+        if not 0 < number(float32_error, "the float32 error") < inf:
+            raise InputError(f"the float32 error must be a number above 0, but is {float32_error}")
         method = given.method(bounds, ours, kind)
-        construction = _wide_enough(ours, frozen, construction, place, method, float32_error)
+        construction = Wide(width_for(ours, place, method, float32_error))
     drawn = {name: value for name, value in drawing.items() if value is not None}
     own = _frozen(ours, frozen, construction, drawn, memory, notify, limited)
     method = given.method(bounds, own.network, kind)
@@ -240,20 +247,6 @@ def run(
         )
         folder.publish(earlier=files.left_behind(home))
     return RunOutcome(result, network, found.certificate, report, home)
-
-
-def _wide_enough(
-    target: Network, frozen: Any, construction: Any, place: Box | Points, method: Method, error: Any
-) -> Wide:
-    """The wide construction that is predicted to have this float32 error."""
-    if construction is not None or frozen is not None:
-        raise InputError(
-            "float32_error chooses the width of a wide construction that is drawn, but another "
-            "one is given; leave `construction` and `frozen` out"
-        )
-    if not 0 < number(error, "the float32 error") < inf:
-        raise InputError(f"the float32 error must be a number above 0, but is {error}")
-    return Wide(width_for(target, place, method, error))
 
 
 def _frozen(

@@ -174,9 +174,9 @@ def images(folder: Path) -> Dataset:
 
 def load_data(source: str | Path) -> Dataset:
     """`"digits"`, the path of an .npz with `x` and `y`, or a folder of labelled images."""
+    path = Path(source)
     if source == "digits":
         return digits()
-    path = Path(source)
     if path.is_dir():
         return images(path)
     if path.suffix.lower() == ".npz":
