@@ -97,7 +97,6 @@ def write_documents(
     certificate: Certificate,
     pair: tuple[Source, Source],
     report: Mapping[str, Any],
-    *,
     exact_norms: Mapping[str, ExactNorm] | None = None,
     page: bool = True,
 ) -> None:

@@ -134,6 +134,14 @@ def run(
     deadline = None if time_limit is None else start + time_limit
     limited = notify if deadline is None else until(deadline, notify)
     solving = as_solver(solver)
+    forms = files.Forms(np.dtype(kind), guard or isinstance(place, Points), kind == "float32")
+    others = given.unseen(unseen, where, ours)
+    if others is not None and not forms.guarded:
+        raise InputError(
+            "x_unseen holds inputs at which the guard is tried, but this run writes none; add "
+            "--guard (guard=True), or leave x_unseen out"
+        )
+    shown = examples or given.examples(where, place, ours)
 
     # The frozen network: brought, or drawn when it is known that it fits.
     drawing = {"seed": seed, "weights": weights, "density": density, "activation": activation}
@@ -151,14 +159,6 @@ def run(
     own = _frozen(ours, frozen, construction, drawn, memory, notify, limited)
     method = given.method(bounds, own.network, kind)
     require_writable(own.network, kind)
-    forms = files.Forms(np.dtype(kind), guard or isinstance(place, Points), kind == "float32")
-    others = given.unseen(unseen, where, ours)
-    if others is not None and not forms.guarded:
-        raise InputError(
-            "x_unseen holds inputs at which the guard is tried, but this run writes none; add "
-            "--guard (guard=True), or leave x_unseen out"
-        )
-    shown = examples or given.examples(where, place, ours)
 
     def solved(target: Network, folder: Path | None) -> Result:
         """All maps solved; each is kept as soon as it is, by rank 0."""
@@ -237,14 +237,8 @@ def run(
             examples=shown,
             blocks=forms.blocks,
         )
-        files.write_documents(
-            folder,
-            found.certificate,
-            (source, Source(network)),
-            report,
-            exact_norms=result.exact,
-            page=page,
-        )
+        pair = source, Source(network)
+        files.write_documents(folder, found.certificate, pair, report, result.exact, page)
         folder.publish(earlier=files.left_behind(home))
     return RunOutcome(result, network, found.certificate, report, home)
 
