@@ -172,7 +172,6 @@ def _proved(target: Network, network: Network, result: Result) -> Row:
         network,
         domain=result.domain,
         bounds=known.method,
-        partition=known.partition,
         tolerance=ANY,
         known=known,
     )

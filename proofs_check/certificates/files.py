@@ -26,7 +26,13 @@ def read_certificate(path: Path) -> tuple[bytes, Path]:
             raise Unreadable("certificate", f"{place} is no file")
         return place.read_bytes(), place.parent
     except FileNotFoundError:
-        raise Missing("certificate", f"{path} holds no certificate.json") from None
+        below = sorted(place.parent.glob("*/*/certificate.json")) if path.is_dir() else []
+        each = (
+            f", but {len(below)} folders below do: check {below[0].parent} and so on"
+            if below
+            else ""
+        )
+        raise Missing("certificate", f"{path} holds no certificate.json{each}") from None
     except (OSError, ValueError) as error:
         raise Unreadable("certificate", f"{path} cannot be read ({error})") from None
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from reconstruct.bounds.partition import BranchAndBound, Partition
 from reconstruct.bounds.propagation import Ranges, propagate
-from reconstruct.networks import Box, Mixing, Network, Unitwise
+from reconstruct.networks import Box, Network, Unitwise
 from reconstruct.networks.graph import adjoints
 from reconstruct.numbers.arrays import Array, Range
 from reconstruct.numbers.parallel import one_blas_thread, parallel_map
@@ -74,10 +74,9 @@ def work_of(network: Network) -> float:
     taken = set(taken_values(network))
     total, before = 0.0, 0.0
     for node in network.nodes:
-        if isinstance(node.op, Mixing):
-            before += float(network.sizes[node.name] * network.sizes[node.inputs[0]])
+        before += node.op.nonzeros
         if node.name in taken:
-            total += 4 * network.sizes[node.name] * before
+            total += 4.0 * network.sizes[node.name] * before
     return total
 
 

@@ -76,8 +76,8 @@ class _AtPoints(Recursion):
     ) -> None:
         super().__init__(known, candidate, alignment, tick)
         assert known.parts is not None
-        self.known = known.parts.values
-        self.x, _ = self.known[self.target.source]
+        self.parts = known.parts.values
+        self.x, _ = self.parts[self.target.source]
         self.values = {self.target.source: [Enclosure.exact(x) for x in self.x]}
 
     def _compare(
@@ -89,7 +89,7 @@ class _AtPoints(Recursion):
         op: Activation | None = None,
     ) -> Array:
         gap = self._gap(ours, theirs)[1]
-        wrong = any(self.state.errors[view.source].any() for view in gap.layout)
+        wrong = any(self.errors[view.source].any() for view in gap.layout)
         same = gap.matrix.is_zero() and not wrong
         taken = [[value] for value in self._at_all(theirs)]
         return self._settled(names[0], op, taken, same)
@@ -117,7 +117,7 @@ class _AtPoints(Recursion):
         if not name:  # the output, to the last digit
             pairs = zip(self.x, found, strict=True)
             return np.asarray(np.max([_apart(self.target, x, value) for x, value in pairs], axis=0))
-        lo, hi = self.known[name]
+        lo, hi = self.parts[name]
         low, high = (np.stack(ends) for ends in zip(*(v.ends() for v in found), strict=True))
         worst = np.maximum(up(high - lo), up(hi - low)).max(axis=0)
         return np.where(np.isnan(worst), np.inf, worst)

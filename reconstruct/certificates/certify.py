@@ -1,4 +1,5 @@
-"""`certify`: do two networks agree on a box, and by how much at most?"""
+"""`certify`: do two networks agree on a box, and by how much at most? `conclude`: the same, with a
+search for differences."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from reconstruct.bounds import Method, Partition, Reach, reach
+from reconstruct.bounds import Method, Reach, reach
 from reconstruct.bounds.methods import as_method
 from reconstruct.bounds.propagation import propagate
 from reconstruct.certificates.alignment import Alignment, alignments
@@ -26,6 +27,7 @@ from reconstruct.certificates.propagate import figures
 from reconstruct.certificates.scaling import powers
 from reconstruct.certificates.verdicts import Certificate, Rigor, Verdict, published
 from reconstruct.equivalence.branch_and_bound import bound_difference
+from reconstruct.equivalence.search import LIMITS as SEARCH_LIMITS
 from reconstruct.equivalence.search import Over, Search, after, hop, search
 from reconstruct.equivalence.witness import Replay, Witness
 from reconstruct.errors import InputError, UnsupportedError
@@ -34,19 +36,23 @@ from reconstruct.networks.graph import as_network, fitting, require_same_ends
 from reconstruct.networks.rescaling import rescaled
 from reconstruct.numbers.given import at_least
 from reconstruct.numbers.rounding import require_gradual_underflow
-from reconstruct.progress import OutOfTime, Progress, Step, listener, until
+from reconstruct.progress import OutOfTime, Progress, Step, listener, silent, until
 
 
 @dataclass(frozen=True)
-class TimeShares:
-    """How the time is shared where the layered proof does not do."""
+class Effort:
+    """How the time is shared where the layered proof does not do, and how much is looked at."""
 
     seconds: float = 90.0  # for search and joint bound, where no limit is given
-    search: float = 0.3  # of what is left then
+    search: float = 0.3  # of what is left then, or of a limit that is given
     hopping: float = 0.15  # of the time that is left for the joint bound
+    searched: int = 10_000  # inputs of a search that looks for a difference
+    measured: int = 1_000  # inputs where one that counts is excluded: for float32 and the page
+    fewest: int = 100  # of them, where networks are large
+    products: int = 2**36  # of weights and inputs that they are worth
 
 
-SHARES = TimeShares()
+EFFORT = Effort()
 RELATIVE_TOLERANCE = 1e-6
 FLOATS = ("float64_bound", "float32_bound", "target_float64_bound", "target_float32_bound")
 UNSEEN = 2.0**-60  # of the tolerance: what a claim at given inputs leaves to another evaluation
@@ -65,7 +71,6 @@ def certify(
     time_limit: float | None = None,
     progress: Progress | None = None,
     known: Reach | None = None,
-    partition: Partition | None = None,
 ) -> Certificate:
     """Certify, refute or leave undecided that |network − target| ≤ tolerance on `domain`.
 
@@ -79,8 +84,7 @@ def certify(
     networks that are refuted at once, too (an approximation has both). `exact_norms` are rational
     gammas and betas (true ones, not effective scales) for which equality is then proved as well.
     `known` are bounds made before: they are taken if they are of the same numbers on the same
-    domain, and else their partition is. `partition` is one that was found before: then no other is
-    looked for.
+    domain, and else their partition is.
     """
     require_gradual_underflow()
     as_network(target, "the target")
@@ -92,11 +96,77 @@ def certify(
     work = _Work(target, network, box, as_method(bounds), listener(progress), time_limit)
     scale = output_scale(target, box)
     limit = RELATIVE_TOLERANCE * max(1.0, scale) if tolerance is None else float(tolerance)
-    work.seen, work.made_before, work.partition = search, known, partition
+    work.seen, work.made_before = search, known
     certificate = work.decide(limit, scale, bound_anyway)
     if exact_norms is not None:
         certificate = work.with_identity(certificate, exact_norms)
-    return replace(certificate, seconds=time.perf_counter() - work.started)
+    seconds = time.perf_counter() - work.started
+    return replace(certificate, tried=tuple(work.tried), found=work.found, seconds=seconds)
+
+
+@dataclass(frozen=True)
+class Conclusion:
+    """What was proved, and what a search for differences met; the search was made once."""
+
+    certificate: Certificate
+    search: Search
+
+
+def conclude(
+    target: Network,
+    candidate: Network,
+    *,
+    domain: Domain,
+    samples: int | None = None,
+    time_limit: float | None = None,
+    progress: Progress = silent,
+    **rest: Any,
+) -> Conclusion:
+    """Certify, searching for differences where the proof does not exclude one.
+
+    `rest` is handed to `certify`. Where the certificate excludes a difference that counts there is
+    nothing to look for: `samples` inputs (a thousand unless given, fewer of large networks) are
+    evaluated to tell what float arithmetic does, and no local search is made. Elsewhere ten
+    thousand unless given. With a `time_limit` a search takes its share of it, and `samples` may
+    not all be drawn.
+    """
+    made: list[Search] = []
+
+    def look(count: int, restarts: int, tell: Progress, over: Over = bool) -> Search:
+        """A search that is made when it is first asked for, and once."""
+        if not made:
+            tell(Step("searching for differences", 0))
+            found = search(
+                target,
+                candidate,
+                domain,
+                samples=samples or count,
+                restarts=restarts,
+                time_limit=None if time_limit is None else EFFORT.search * time_limit,
+                over=over,
+                progress=tell,
+            )
+            made.append(found)
+        return made[0]
+
+    progress(Step("certifying", 0))
+    certificate = certify(
+        target,
+        candidate,
+        domain=domain,
+        search=lambda over: look(EFFORT.searched, SEARCH_LIMITS.restarts, silent, over),
+        time_limit=time_limit,
+        progress=progress,
+        **rest,
+    )
+    if certificate.verdict is Verdict.CERTIFIED:
+        return Conclusion(certificate, look(measured(candidate), 0, progress))
+    return Conclusion(certificate, look(EFFORT.searched, SEARCH_LIMITS.restarts, progress))
+
+
+def measured(network: Network) -> int:
+    """How many inputs tell what float arithmetic does, by default."""
+    return max(EFFORT.fewest, min(EFFORT.measured, EFFORT.products // max(1, network.weights)))
 
 
 @dataclass(frozen=True)
@@ -120,7 +190,6 @@ class _Work:
     tried: list[str] = field(default_factory=list)
     seen: Callable[..., Search] | None = None
     made_before: Reach | None = None
-    partition: Partition | None = None
     known: Reach | None = None
     alignment: Alignment | None = None
     found: float = 0.0  # the largest difference that hopping met
@@ -151,13 +220,12 @@ class _Work:
         if _or_inf(best.bound) <= tolerance:
             return self._certified(best)
         # undecided: who wants bounds anyway is given those that a checker can repeat
-        rest = found if bound_anyway and found.bound is not None else best
-        return replace(rest, tried=tuple(self.tried), found=self.found)
+        return found if bound_anyway and found.bound is not None else best
 
     def _deadline(self) -> float:
         """When search and joint bound have to end."""
         if self.time_limit is None:
-            return time.perf_counter() + SHARES.seconds
+            return time.perf_counter() + EFFORT.seconds
         return self.started + self.time_limit
 
     # --- the steps ------------------------------------------------------------------------------
@@ -209,11 +277,11 @@ class _Work:
     def _bounded(self) -> Reach:
         """The target's bounds, with units scaled, on a partition that was found without scales:
         who makes or compares a network does not know them yet, and must find the same."""
-        before, partition = self.made_before, self.partition
+        before, partition = self.made_before, None
         if before is not None and before.box.same(self.box):
             if before.network.same(self.model):
                 return before
-            partition = partition or before.partition
+            partition = before.partition
         if partition is None:
             first = reach(self.target, self.box, self.method, progress=self.timely)
             if first.network.same(self.model):
@@ -323,7 +391,7 @@ class _Work:
         if self.seen is not None:
             found = self.seen(over=over)
         else:
-            limit = max(1.0, SHARES.search * (deadline - time.perf_counter()))
+            limit = max(1.0, EFFORT.search * (deadline - time.perf_counter()))
             found = search(self.target, self.network, self.box, time_limit=limit, over=over)
         tried = [
             f"search: {found.samples} samples and {found.evaluations} evaluations, largest "
@@ -340,7 +408,7 @@ class _Work:
             self.box,
             starts,
             beyond=tolerance,
-            over=after(now + SHARES.hopping * (deadline - now), over),
+            over=after(now + EFFORT.hopping * (deadline - now), over),
         )
         largest = points[0][0] if points else 0.0
         tried.append(f"hopping near these: largest difference {largest:.3g}")
@@ -406,34 +474,22 @@ class _Work:
                 reason = prove_identity(self._reach(), self.network, norms, self.alignment)
         except (NotRational, UnsupportedError) as failure:
             holds, reason = False, str(failure)
-        tried = (*certificate.tried, f"exact identity with rational norms: {reason}")
-        if not holds:
-            return replace(certificate, tried=tried)
-        return replace(certificate, tried=tried, rigor=Rigor.EXACT, exact_identity=True)
+        self.tried.append(f"exact identity with rational norms: {reason}")
+        return (
+            replace(certificate, rigor=Rigor.EXACT, exact_identity=True) if holds else certificate
+        )
 
     def _certified(self, found: Certificate) -> Certificate:
         """No certified verdict without steps that a checker can follow."""
         if found.method == "general" and found.tree is None:
             self.tried.append("there is a bound within the tolerance, but none that can be checked")
-            return replace(found, tried=tuple(self.tried), found=self.found)
-        return replace(
-            found,
-            verdict=Verdict.CERTIFIED,
-            rigor=Rigor.RIGOROUS,
-            tried=tuple(self.tried),
-            found=self.found,
-        )
+            return found
+        return replace(found, verdict=Verdict.CERTIFIED, rigor=Rigor.RIGOROUS)
 
     def _refuted(self, found: Certificate, witness: Witness, how: str) -> Certificate:
         self.tried.append(f"witness found by {how}: difference {_shown(witness.difference)}")
-        return replace(
-            found,
-            verdict=Verdict.REFUTED,
-            rigor=Rigor.EXACT if witness.exact else Rigor.RIGOROUS,
-            method="witness",
-            witness=witness,
-            tried=tuple(self.tried),
-        )
+        verdict, rigor = Verdict.REFUTED, Rigor.EXACT if witness.exact else Rigor.RIGOROUS
+        return replace(found, verdict=verdict, rigor=rigor, method="witness", witness=witness)
 
 
 def _blank(box: Domain, tolerance: float, scale: float) -> Certificate:

@@ -18,9 +18,9 @@ Rests on proofs_check: error-recursion, live-eps.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -76,52 +76,26 @@ def _times(parts: tuple[tuple[View, Array], ...], errors: Mapping[str, Array]) -
     return upward(reduce(np.add, (view.reached(size, errors[view.source]) for view, size in parts)))
 
 
-@dataclass(eq=False)
-class Layered:
-    """What is known so far, and in the end the outcome, for whoever propagates other errors.
-
-    `known` bounds the target's values. By source, under the target's names: `errors` of the
-    candidate behind it, and `sizes`, bounds of the target's |value|. By inner activation of the
-    candidate: `ranges` hold its inputs, for each unit or for each channel of an image, `margins`
-    how far these stay within their pieces. `own` and `composites` are the forms of both networks.
-    """
-
-    known: Reach
-    candidate: Network
-    alignment: Alignment
-    own: Composites[Any]
-    composites: Composites[Any]
-    errors: dict[str, Array]
-    sizes: dict[str, Array]
-    ranges: dict[str, tuple[Array, Array]] = field(default_factory=dict)
-    margins: dict[str, float] = field(default_factory=dict)
-    segments: list[Segment] = field(default_factory=list)
-    cuts: list[Cut] = field(default_factory=list)
-
-    @property
-    def bound(self) -> float:
-        """Of |f_j − g_j| for every output, in real arithmetic."""
-        return float(np.max(self.errors[""], initial=0.0))
-
-    @property
-    def margin(self) -> float:
-        """The least margin of an inner activation; below 0 when one may leave its piece."""
-        return min(self.margins.values(), default=np.inf)
-
-
 def bound_layers(
     known: Reach,
     candidate: Network,
     alignment: Alignment,
     tick: Callable[[int, int], None] = lambda done, total: None,
-) -> Layered:
+) -> Recursion:
     """Bound |candidate − target| on the box that the target's values are `known` on."""
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         return Recursion(known, candidate, alignment, tick).run()
 
 
 class Recursion:
-    """The recursion cut by cut; whoever knows more of errors overrides how they are compared."""
+    """The recursion cut by cut; whoever knows more of errors overrides how they are compared.
+
+    What is known so far, and in the end the outcome, for whoever propagates other errors: `known`
+    bounds the target's values. By source, under the target's names: `errors` of the candidate
+    behind it, and `sizes`, bounds of the target's |value|. By inner activation of the candidate:
+    `ranges` hold its inputs, for each unit or for each channel of an image, `margins` how far these
+    stay within their pieces. `ours` and `theirs` are the forms of both networks.
+    """
 
     def __init__(
         self,
@@ -133,20 +107,32 @@ class Recursion:
     ) -> None:
         target = known.network
         alignment.check(target, candidate)
-        self.target, self.candidate, self.reach = target, candidate, known
+        self.target, self.candidate, self.known = target, candidate, known
         self.partner = {c: t for t, c in alignment.pairs}
-        self.cuts = {t for t, _ in alignment.pairs}
+        self.aligned = {t for t, _ in alignment.pairs}
         self.done, self.tick = 0, tick
         sources = alignment.candidate_sources(target, candidate)
         self.ours = Composites(target, alignment.target_sources(target), rules[0], self._tell)
         self.theirs = Composites(candidate, sources, rules[1], self._tell)
-        errors = {target.source: np.zeros(target.size_in)}
-        sizes = {target.source: magnitude(*known.bounds(target.source))}
-        given = known, candidate, alignment, self.ours, self.theirs
-        self.state = Layered(*given, errors, sizes)
+        self.errors: dict[str, Array] = {target.source: np.zeros(target.size_in)}
+        self.sizes: dict[str, Array] = {target.source: magnitude(*known.bounds(target.source))}
+        self.ranges: dict[str, tuple[Array, Array]] = {}
+        self.margins: dict[str, float] = {}
+        self.segments: list[Segment] = []
+        self.cuts: list[Cut] = []
         self.pending: list[str] = []  # inner activations since the last cut
 
-    def run(self) -> Layered:
+    @property
+    def bound(self) -> float:
+        """Of |f_j − g_j| for every output, in real arithmetic."""
+        return float(np.max(self.errors[""], initial=0.0))
+
+    @property
+    def margin(self) -> float:
+        """The least margin of an inner activation; below 0 when one may leave its piece."""
+        return min(self.margins.values(), default=np.inf)
+
+    def run(self) -> Self:
         self._linearise_target()
         used = self.candidate.needed()
         nodes = [n for n in self.candidate.nodes if n.name in used]
@@ -160,8 +146,8 @@ class Recursion:
                 self._inner(node, node.op)
         ours = self.target.output
         forms = self._pair(ours, self.candidate.output)
-        self.state.errors[""] = self._compare(*forms, ("", ""), ours)
-        return self.state
+        self.errors[""] = self._compare(*forms, ("", ""), ours)
+        return self
 
     def _tell(self) -> None:
         self.tick(self.done, len(self.candidate.nodes))
@@ -183,9 +169,9 @@ class Recursion:
             count = max(self.ours.own_positions(name), self.theirs.own_positions(node.name))
             pair = (self.ours.own(name, count), self.theirs.own(node.name, count))
             behind = self._compare(*pair, (name, node.name), name)
-        self.state.errors[name], self.state.sizes[name] = (
+        self.errors[name], self.sizes[name] = (
             behind,
-            magnitude(*self.reach.bounds(name)),
+            magnitude(*self.known.bounds(name)),
         )
 
     def _multiplied(self, node: Node, name: str, op: MatrixProduct) -> Array:
@@ -219,12 +205,12 @@ class Recursion:
             tuple((view, matrix.magnitude()) for view, matrix in one.parts()) for one in (form, gap)
         )
         local = self._local(gap, residuals)
-        before = {name: error[None] for name, error in self.state.errors.items()}
+        before = {name: error[None] for name, error in self.errors.items()}
         (carried,) = _times(sizes, before)
         cut = Cut(*names, inside, op, form, sizes, residuals, local, upward(carried + local))
         behind = upward(cut.total) if op is None else op.carried(cut.total)
-        self.state.cuts.append(cut)
-        self.state.segments.append(self._segment(gap, names, float(behind.max())))
+        self.cuts.append(cut)
+        self.segments.append(self._segment(gap, names, float(behind.max())))
         self.pending = []
         return behind
 
@@ -242,18 +228,18 @@ class Recursion:
             residual_bound=published(np.max(gap.matrix[:, :-1].magnitude(), initial=0.0)),
             constant_bound=published(np.max(gap.constant.magnitude(), initial=0.0)),
             error_in=published(
-                max((self.state.errors[view.source].max() for view in gap.layout), default=0.0)
+                max((self.errors[view.source].max() for view in gap.layout), default=0.0)
             ),
             error_out=published(error_out),
             inner=tuple(self.pending),
-            margin=min((self.state.margins[i] for i in self.pending), default=None),
+            margin=min((self.margins[i] for i in self.pending), default=None),
             maps=self._maps(names[0]),
         )
 
     def _maps(self, name: str) -> tuple[str, ...]:
         """The target's affine nodes between the cuts before and the node `name` (or the end)."""
         seen: set[str] = set()
-        cut = name in self.cuts
+        cut = name in self.aligned
         todo = list(self.target.node(name).inputs) if cut else [self.target.output]
         while todo:
             current = todo.pop()
@@ -264,13 +250,13 @@ class Recursion:
 
     def _local(self, gap: Form[Any], residuals: tuple[tuple[View, Array], ...]) -> Array:
         """|A' − A| (max|h| + e) + |c' − c|, unit by unit."""
-        errors = self.state.errors
-        reached = {n: upward(size + errors[n])[None] for n, size in self.state.sizes.items()}
+        errors = self.errors
+        reached = {n: upward(size + errors[n])[None] for n, size in self.sizes.items()}
         constant = gap.spread(gap.constant.magnitude())
         found = upward(constant + _times(residuals, reached)[0])
         if all(view.index is None for view in gap.layout):
             # The range of the difference over the domain says more than |A' − A| max|h|.
-            found = np.fmin(found, magnitude(*self._ends(gap, self.state.errors)))
+            found = np.fmin(found, magnitude(*self._ends(gap, self.errors)))
         return found
 
     # --- inner activations ----------------------------------------------------------------------
@@ -278,14 +264,14 @@ class Recursion:
     def _inner(self, node: Node, op: Activation) -> None:
         """How far the units of a candidate's inner activation may be from their line."""
         lo, hi = self._range(self.theirs, node.inputs[0], op)
-        self.theirs.deviations[node.name], self.state.margins[node.name] = deviation(op, lo, hi)
-        self.state.ranges[node.name] = (lo, hi)
+        self.theirs.deviations[node.name], self.margins[node.name] = deviation(op, lo, hi)
+        self.ranges[node.name] = (lo, hi)
         self.pending.append(node.name)
 
     def _live(self, node: Node, op: LiveNorm) -> None:
         """An inner live norm as the map that it nearly is: eps ≤ ρ² ≤ eps + |P z|²/n."""
         n, form = op.channels, self.theirs.centred(node, op)
-        lo, hi = self._ends(form, self.state.errors)
+        lo, hi = self._ends(form, self.errors)
         size = magnitude(lo, hi) / n
         most = float(upward((size * size).sum() / n))
         if op.positions > 1 or not most <= op.eps / 4:
@@ -301,14 +287,14 @@ class Recursion:
         """The same for the target's activations that have no partner; their range is known."""
         used = self.target.needed()
         for node in self.target.nodes:
-            if isinstance(node.op, Activation) and node.name in used - self.cuts:
-                lo, hi = self.reach.bounds(node.inputs[0])
+            if isinstance(node.op, Activation) and node.name in used - self.aligned:
+                lo, hi = self.known.bounds(node.inputs[0])
                 self.ours.deviations[node.name], _ = deviation(node.op, lo, hi)
 
     def _range(self, composites: Composites[Any], name: str, op: Activation) -> tuple[Array, Array]:
         """Bounds of a candidate node's value over the domain, block of rows by block: one for
         each row of its form, at the worst position."""
-        errors = self.state.errors
+        errors = self.errors
 
         def ends(span: tuple[int, int]) -> tuple[Array, Array]:
             return self._ends(composites.block(name, span), errors)
@@ -340,7 +326,7 @@ class Recursion:
         times as much of the ends (it counts eight roundings more than a row has products, and needs
         one), and `upward` far more of the doubt.
         """
-        lo, hi = self.reach.bounds(blocks.source)
+        lo, hi = self.known.bounds(blocks.source)
         error = errors[blocks.source]
         kept, at = blocks.index >= 0, np.maximum(blocks.index, 0)
         low = np.where(kept, lo[at], 0.0).min(axis=1)
@@ -363,7 +349,7 @@ class Recursion:
         for view, matrix in form.parts():
             below, above = self._functionals(view, matrix.high)
             lo, hi = lo + below, hi + above
-            known = errors[view.source], self.state.sizes[view.source]
+            known = errors[view.source], self.sizes[view.source]
             e, h = (view.worst(part) for part in known)
             if e.any():
                 doubt = doubt + matrix.magnitude() @ e
@@ -375,8 +361,8 @@ class Recursion:
     def _functionals(self, view: View, matrix: Array) -> tuple[Array, Array]:
         """Bounds of the rows on what the view sees, at the worst position."""
         if view.index is not None:
-            return self.reach.windows(view.source, matrix, view.index)
-        return self.reach.functionals(view.source, matrix)
+            return self.known.windows(view.source, matrix, view.index)
+        return self.known.functionals(view.source, matrix)
 
 
 def _layer(matrix: Array, groups: int) -> Convolution:

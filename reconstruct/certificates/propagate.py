@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from reconstruct.bounds import Reach
 from reconstruct.bounds.propagation import meet
 from reconstruct.certificates.alignment import alignments
-from reconstruct.certificates.error_recursion import Cut, Layered, bound_layers
+from reconstruct.certificates.error_recursion import Cut, Recursion, bound_layers
 from reconstruct.certificates.roundoff import Roundoff, Value
 from reconstruct.certificates.views import Form
 from reconstruct.errors import UnsupportedError
@@ -155,7 +155,7 @@ class Affine:
 class OnBoxes:
     """A layered proof and what is known of its values on each box of the partition."""
 
-    def __init__(self, layered: Layered) -> None:
+    def __init__(self, layered: Recursion) -> None:
         self.layered, self.target = layered, layered.known.network
         known, candidate = layered.known, layered.candidate
         self.parts = None if known.partition is None else known.parts
@@ -164,7 +164,7 @@ class OnBoxes:
         bearable = self.count * float(candidate.weights) <= LIMITS.weights
         self.apart = self.parts is not None and longest <= LIMITS.longest and bearable
         kept = {name for node in candidate.activation_nodes() for name in node.inputs}
-        self.trees = spelled_sums(candidate, {*layered.composites.sources, *kept})
+        self.trees = spelled_sums(candidate, {*layered.theirs.sources, *kept})
         used, cuts = self.target.needed(), {cut.ours for cut in layered.cuts}
         self.affine = used & {n.name for n in self.target.activation_nodes()} <= cuts
         self.taken = {n: self._taken(n) for n in layered.ranges} if self.apart else {}
@@ -173,9 +173,9 @@ class OnBoxes:
         """What an inner activation takes, where it is dense in the target's cuts."""
         layered = self.layered
         (inside,) = layered.candidate.node(name).inputs
-        if layered.composites.positions(inside) > 1:
+        if layered.theirs.positions(inside) > 1:
             return None
-        form = layered.composites.form(inside)
+        form = layered.theirs.form(inside)
         if any(view.index is not None for view in form.layout):
             return None
         # the candidate's values lie around the target's: an error is a part of what is not known
@@ -294,11 +294,11 @@ class Walk:
         if whole is not None and not facts.apart:
             self.modes = [mode.of_boxes() for mode in whole.modes]
         else:
-            of_candidate = layered.candidate, layered.composites, facts.trees, facts.inner(rows)
+            of_candidate = layered.candidate, layered.theirs, facts.trees, facts.inner(rows)
             self.modes = [Mode(None)]
             self.modes += [Mode(kind, Roundoff(*of_candidate, kind, spare)) for kind in FLOATS]
             if facts.affine:
-                of_target = facts.target, layered.own, dict[str, Any](), dict[str, Range]()
+                of_target = facts.target, layered.ours, dict[str, Any](), dict[str, Range]()
                 self.modes += [Mode(kind, Roundoff(*of_target, kind), own=True) for kind in FLOATS]
         self.boxes = 1 if rows is None else len(rows)
         self.signed = self._signed()
@@ -418,7 +418,7 @@ class Figures:
 
 
 def figures(
-    layered: Layered, tick: Callable[[int, int], None] = lambda done, total: None
+    layered: Recursion, tick: Callable[[int, int], None] = lambda done, total: None
 ) -> Figures:
     """All figures of a layered proof; `tick` is told how many groups of boxes are done."""
     facts = OnBoxes(layered)

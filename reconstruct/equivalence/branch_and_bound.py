@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from reconstruct.bounds.branching import looseness
+from reconstruct.bounds.branching import looseness, work_of
 from reconstruct.bounds.crown import carry_back, on_source
 from reconstruct.bounds.partition import MOST_INPUTS, BranchAndBound
 from reconstruct.bounds.propagation import TILE_ELEMENTS, Ranges, propagate
@@ -73,7 +73,7 @@ class BoundLimits:
     alone: float = 0.5  # seconds after which other processors help: as long as they take to start
     points: int = 4  # of a box at which the influence of its coordinates is looked at
     noise: float = 2.0**-36  # relative size of differences that float64 evaluation may invent
-    flops: float = 4e9  # multiplications per second counted on, when a network's cost is foreseen
+    flops: float = 8e9  # multiplications per second counted on, when a network's cost is foreseen
     margin: float = 2.0**-10  # of the tolerance: a checker may find as much beyond ours
     rounding: float = 2.0**-12  # of the tolerance: less than that may be rounding alone
     slack: float = 2.0**-4  # of what is left of the tolerance, or of a bound that is all rounding
@@ -138,7 +138,7 @@ def bound_difference(
     domain = box.of_size(target.size_in)
     work = _Difference(difference_network(target, candidate), domain, tolerance, time_limit)
     wanted = work.wanted
-    found = BranchAndBound(*np.atleast_2d(*_ends(domain)))
+    found = BranchAndBound(*domain.boxes)
     reason, tell = "", progress or silent
     try:
         with work.helpers:
@@ -212,7 +212,7 @@ class _Difference:
         self.network, self.tolerance = network, tolerance
         self.wanted = tolerance * (1 - LIMITS.margin)
         self.pairing = Pairing(network, Box(box.lo, box.hi))
-        self.backward = _cost(network) <= LIMITS.flops * max(seconds, 1.0)
+        self.backward = work_of(network) <= LIMITS.flops * max(seconds, 1.0)
         self.bounded = _Bounded(network, self.pairing, self.backward)
         self.helpers = Helpers(self.bounded)
         now = time.perf_counter()
@@ -274,17 +274,6 @@ class _Difference:
             self.suspect = tuple(points[worst].tolist())
 
 
-def _cost(network: Network) -> float:
-    """Multiplications that carrying every activation's input back once takes, about."""
-    bent = {i for n in network.activation_nodes() for i in n.inputs}
-    cost, upstream = 0.0, 0.0
-    for node in network.nodes:
-        upstream += node.op.nonzeros
-        if node.name in bent:
-            cost += 2.0 * network.sizes[node.name] * upstream
-    return cost
-
-
 def _bound(state: Ranges) -> tuple[Array, Array, Array]:
     """Per box: the bound of max_j |difference_j|, each coordinate's part in it, a likely corner."""
     network = state.network
@@ -306,8 +295,3 @@ def _bound(state: Ranges) -> tuple[Array, Array, Array]:
     seeds[rows, worst % size] = 1.0
     influence = looseness(state, {network.output: seeds}, LIMITS.points)
     return np.maximum(above[rows, worst], 0.0), influence, corners
-
-
-def _ends(box: Domain) -> tuple[Array, Array]:
-    """The ends of the box, or of all boxes."""
-    return (box.lo, box.hi) if isinstance(box, Box) else box.boxes

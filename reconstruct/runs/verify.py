@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from reconstruct.bounds import Method
-from reconstruct.certificates.conclude import conclude
+from reconstruct.certificates.certify import conclude
 from reconstruct.certificates.document import Source
 from reconstruct.certificates.verdicts import Certificate, Verdict
 from reconstruct.errors import InputError, ReconstructError

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -33,10 +32,10 @@ def ends(form: Form, values: dict[str, float], errors: dict[str, float]) -> tupl
     """The range that the recursion finds, for sources of one unit each."""
     arrays = {name: np.array([value]) for name, value in values.items()}
     recursion = Recursion.__new__(Recursion)
-    recursion.reach = AtAPoint(arrays)  # type: ignore[assignment]
+    recursion.known = AtAPoint(arrays)  # type: ignore[assignment]
     wrong = {name: np.array([errors.get(name, 0.0)]) for name in values}
     sizes = {name: np.abs(value) for name, value in arrays.items()}
-    recursion.state = SimpleNamespace(errors=wrong, sizes=sizes)  # type: ignore[assignment]
+    recursion.errors, recursion.sizes = wrong, sizes
     low, high = recursion._ends(form, wrong)
     return Fraction(float(low[0])), Fraction(float(high[0]))
 
@@ -155,7 +154,7 @@ def block(high: list[float], low: tuple[float, float], radius: tuple[float, floa
 )
 def test_a_term_of_the_range_of_a_grouped_layer_is_needed(form, error) -> None:
     recursion = Recursion.__new__(Recursion)
-    recursion.reach = AtAPoint({"h": np.array([1.0, 0.0])})  # type: ignore[assignment]
+    recursion.known = AtAPoint({"h": np.array([1.0, 0.0])})  # type: ignore[assignment]
     low, high = recursion._ends_of_blocks(form, {"h": np.array([error, 0.0])})
     high_part, low_part = form.matrix.high[0], form.matrix.low[0]
     ends = [Fraction(a) + Fraction(b) for a, b in zip(high_part, low_part, strict=True)]

@@ -10,7 +10,7 @@ from typing import cast
 import numpy as np
 import pytest
 
-from reconstruct.certificates.conclude import measured
+from reconstruct.certificates.certify import measured
 from reconstruct.equivalence.search import search
 from reconstruct.networks import (
     Add,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import reconstruct as rc
-from reconstruct.certificates.conclude import conclude
+from reconstruct.certificates.certify import conclude
 from reconstruct.errors import UnsupportedError
 from reconstruct.formats import save
 from reconstruct.reports.page import diagram, opening, rows_of, witness_section
