@@ -8,6 +8,7 @@ one is a constant: switched off.
 from __future__ import annotations
 
 import copy
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -198,6 +199,8 @@ def train_into(
     data = load_data(source)
     experiment.build(data, experiment.seeds[0])  # refuses what does not fit before anything is made
     with OutputFolder(output, force=force, resume=resume, solved="seed-*.npz") as folder:
+        others = "training of another model, with other data, options or seeds"
+        folder.claim(repr((experiment, os.fspath(source))).encode(), others)
         try:
             runs = run_experiment(experiment, data, folder=folder.staging, progress=progress)
         except InputError:  # it diverges: the same again ends the same

@@ -83,6 +83,8 @@ def test_an_interrupted_training_resumes_and_a_finished_one_is_not_overwritten(
     assert train(rows, out) == 130
     assert train(rows, out) == 2
     assert "--resume" in capsys.readouterr().err
+    assert train(rows, out, "--resume", "--seeds", "3") == 2
+    assert "other data, options or seeds; use the same options" in capsys.readouterr().err
     assert train(rows, out, "--resume") == 0
     assert epochs == [0, 1, 2, 2]
     a, b = (np.load(folder / "norms-0.npz") for folder in (whole, out))
