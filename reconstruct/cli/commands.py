@@ -373,9 +373,14 @@ def _construction(options: Namespace, name: str) -> Any:
                 f"--{setting} goes with --construction {' or '.join(homes)}, but the construction "
                 f"is {options.construction}"
             )
-    if auto and options.construction == "wide":
-        return None
-    return made(CONSTRUCTIONS[options.construction], options)
+    if not auto:
+        return made(CONSTRUCTIONS[options.construction], options)
+    if options.construction != "wide":
+        raise rc.InputError(
+            "--ratio auto chooses the width of --construction wide, but the construction is "
+            f"{options.construction}; give a number"
+        )
+    return None
 
 
 def _solver(options: Namespace, name: str) -> Any:

@@ -34,6 +34,11 @@ def test_inspect_counts_what_the_density_keeps(cli, target):
 REFUSED = [
     ("run TARGET -o OUT --ratio 1e9", "less than a million, but is 1e+09"),
     ("run TARGET -o OUT --slack 2 --domain=-1,1", "the domain is a box; leave it out"),
+    ("run TARGET -o OUT --ratio auto", "only one of them came; give both or neither"),
+    (
+        "run TARGET -o OUT --ratio auto --float32-error 1 --construction deep --block 2",
+        "of --construction wide, but the construction is deep; give a number",
+    ),
     ("run TARGET -o OUT --radius 1", "give data, or leave the radius out"),
     ("verify TARGET TARGET --property nope.vnnlib", "nope.vnnlib: there is no such file"),
     ("verify TARGET OTHER --domain=-1,1", "target.onnx has 3 and 2, the candidate other.npz has 4"),
