@@ -22,7 +22,7 @@ from reconstruct.khatri_rao.ranks import from_first
 from reconstruct.networks.operation import KINDS
 
 LEFT = ("left.weight", "left.bias")
-FORMAT = "sites/2"  # of the files of sites: what another version kept is not resumed
+FORMAT = "sites/3"  # of the files of sites: what another version kept is not resumed
 
 
 class SiteStore:
@@ -94,7 +94,7 @@ def _norm(arrays: dict[str, Any], i: int, kind: str, settings: dict[str, Any]) -
 
 def _as_json(row: LayerSolution) -> dict[str, Any]:
     """A row without its long numbers: its sentence stands for the obstruction, if it had one."""
-    known = {name: getattr(row, name) for name in (*KEPT, "shift_max", "steps")}
+    known = {name: getattr(row, name) for name in (*KEPT, "shift_max")}
     return {**known, "status": row.status.name, "said": row.message}
 
 

@@ -9,7 +9,7 @@ asks for its name or class.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from typing import Any, Protocol, TypeAlias, cast
 
@@ -87,17 +87,11 @@ class Task:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LayerSolution(Solution):
-    """A solved system as a reconstruction tells it: which map it is of, and how far it shifts.
-
-    `said` and `steps` are for constructions whose systems are part of something larger: their own
-    sentence, and how many of the residuals in `history` were iterations.
-    """
+    """A solved system as a reconstruction tells it: which map it is of, and how far it shifts."""
 
     index: int = 0
     name: str = ""
     shift_max: float = 0.0
-    said: str | None = field(default=None, repr=False)
-    steps: int | None = field(default=None, repr=False)
 
     @classmethod
     def of(cls, task: Task, solution: Solution, shift_max: float) -> LayerSolution:
@@ -116,14 +110,6 @@ class LayerSolution(Solution):
     @property
     def gamma_max(self) -> float:
         return self.largest
-
-    @property
-    def iterations(self) -> int:
-        return len(self.history) if self.steps is None else self.steps
-
-    @property
-    def message(self) -> str:
-        return super().message if self.said is None else self.said
 
 
 @dataclass(frozen=True, eq=False)

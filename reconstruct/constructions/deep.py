@@ -46,7 +46,16 @@ from reconstruct.constructions.construction import (
 from reconstruct.constructions.sites import Blueprint, LayerPlan, Site, check_ratio, hidden_width
 from reconstruct.constructions.wide import check_width, exact_norm
 from reconstruct.errors import InputError
-from reconstruct.khatri_rao import Auto, Direct, KhatriRao, Solver, Status, solve, solve_exact
+from reconstruct.khatri_rao import (
+    Auto,
+    Direct,
+    KhatriRao,
+    Solution,
+    Solver,
+    Status,
+    solve,
+    solve_exact,
+)
 from reconstruct.khatri_rao.solution import refine
 from reconstruct.khatri_rao.solvers.direct import factored
 from reconstruct.networks import Matrix, Mixing, dense
@@ -448,24 +457,19 @@ def _block_systems(
             f"condition of B {block.condition:.1e}, relative residual {residuals[i]:.1e}, float64 "
             f"rounding about {rounding[i]:.1e})"
         )
-        rows.append(
-            LayerSolution(
-                s=np.asarray(block.s, np.float64),
-                status=status,
-                solver=block.solver,
-                residual=residuals[i],
-                shape=(len(task.weight), stop - start),
-                rank=block.rank,
-                condition=block.condition,
-                history=tuple(value / norm for value in block.history),
-                seconds=block.seconds,
-                index=task.index,
-                name=task.name,
-                shift_max=shifted.shift_max[i],
-                said=f"{said}; {status.remedy}" if status.remedy else said,
-                steps=len(block.history) - 2,
-            )
+        solution = Solution(
+            np.asarray(block.s, np.float64),
+            status,
+            block.solver,
+            residuals[i],
+            (len(task.weight), stop - start),
+            block.rank,
+            block.condition,
+            tuple(value / norm for value in block.history[1:-1]),
+            block.seconds,
+            said=f"{said}; {status.remedy}" if status.remedy else said,
         )
+        rows.append(LayerSolution.of(task, solution, shifted.shift_max[i]))
     return tuple(reversed(rows))
 
 

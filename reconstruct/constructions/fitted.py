@@ -107,17 +107,15 @@ class FittedPlan(WidePlan):
         on_data = float(np.linalg.norm(centred)) / spread
         status = Status.SOLVED if residual <= LIMITS.solved else Status.TOO_NARROW
         seconds, shape = time.perf_counter() - start, (self.rows, self.cols)
-        solution = Solution(
-            s, status, "least squares", residual, shape, history=(on_data,), seconds=seconds
-        )
         said = (
             f"fitted: {self.width} neurons for {self.rows * self.cols} equations, on {len(h)} "
             f"inputs the fit misses {on_data:.1e} of the spread, as a matrix {residual:.1e} of W: "
             f"an approximation"
         )
+        solution = Solution(s, status, "least squares", residual, shape, said=said)
+        solution = solution.replace(history=(on_data,), seconds=seconds)
         found = two_norms(chain, replace(task, bias=bias), solution, hidden)
-        (row,) = found.systems
-        return replace(found, systems=(replace(row, said=said),), left_out=left)
+        return replace(found, left_out=left)
 
     def prove_ranks(self, site: Site) -> tuple[RankProof | None, ...]:
         """None: with fewer neurons than equations there is no full rank to prove."""

@@ -32,7 +32,7 @@ from reconstruct.constructions.deep import check_pieces, unit_of
 from reconstruct.constructions.sites import Blueprint, Site, check_ratio, hidden_width
 from reconstruct.constructions.wide import channels
 from reconstruct.errors import InputError
-from reconstruct.khatri_rao import KhatriRao, Solver, Status
+from reconstruct.khatri_rao import KhatriRao, Solution, Solver, Status
 from reconstruct.networks import Mixing, dense
 from reconstruct.numbers.arrays import Array, Vector
 from reconstruct.numbers.given import whole
@@ -175,21 +175,18 @@ class StackedPlan(ChainPlan):
         status = Status.SOLVED if found.converged else Status.NOT_CONVERGED
         if found.converged and not rounding <= LIMITS.rounding:
             status = Status.ILL_CONDITIONED
-        row = LayerSolution(
-            s=np.concatenate(found.scales),
-            status=status,
-            solver="gauss-newton",
-            residual=found.residual,
-            shape=(self.rows, self.cols),
+        solution = Solution(
+            np.concatenate(found.scales),
+            status,
+            "gauss-newton",
+            found.residual,
+            (self.rows, self.cols),
             condition=found.condition,
-            history=found.history,
+            history=found.history[1:],
             seconds=time.perf_counter() - start,
-            index=task.index,
-            name=task.name,
-            shift_max=max(shifted.shift_max),
             said=self._said(found, status, rounding),
-            steps=len(found.history) - 1,
         )
+        row = LayerSolution.of(task, solution, max(shifted.shift_max))
         return GroupSolution(shifted.norms, (row,))
 
     def _said(self, found: Fit, status: Status, rounding: float) -> str:

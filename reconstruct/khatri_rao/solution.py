@@ -102,6 +102,7 @@ class Solution:
     - `obstruction`: why no values on this zero pattern could give full rank, if that was found.
     - `rationals`: the exact solution that `s` is the rounding of, from the exact solver only, where
       there is one.
+    - `said`: the sentence of a method that has one of its own.
     """
 
     s: NDArray[np.float64]
@@ -115,6 +116,7 @@ class Solution:
     seconds: float = 0.0
     obstruction: StructuralObstruction | None = None
     rationals: tuple[Fraction, ...] | None = None
+    said: str | None = None
 
     @property
     def needed(self) -> int:
@@ -144,6 +146,8 @@ class Solution:
     @property
     def message(self) -> str:
         """One sentence: outcome, numbers, remedy."""
+        if self.said is not None:
+            return self.said
         rank = "unknown" if self.rank is None else str(self.rank)
         condition = "unknown" if self.condition is None else f"{self.condition:.1e}"
         numbers = (

@@ -13,16 +13,7 @@ from reconstruct.constructions import Grouped
 from reconstruct.constructions import draw as draw_frozen
 from reconstruct.networks import Box, Network
 from reconstruct.pipeline import reconstruct
-from reconstruct.studies.study import (
-    Evidence,
-    Finding,
-    Panel,
-    Parameter,
-    Point,
-    Row,
-    Rows,
-    Study,
-)
+from reconstruct.studies.study import Evidence, Finding, Panel, Parameter, Point, Row, Rows, Study
 
 POINTS = 50  # inputs from [-1, 1]^d at which float32 is compared
 

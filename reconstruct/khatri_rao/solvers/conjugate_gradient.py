@@ -188,15 +188,8 @@ def _refined(
             dtype = np.dtype(np.float64)
     wide = operator.width >= operator.rows
     status = judged(operator, s, W, residual, tolerance, full=wide, condition=condition, R=R)
-    return Solution(
-        s=s,
-        status=status,
-        solver=inner.name,
-        residual=residual,
-        shape=operator.map_shape,
-        condition=condition,
-        history=tuple(history),
-    )
+    known = (operator.map_shape, None, condition, tuple(history))
+    return Solution(s, status, inner.name, residual, *known)
 
 
 def _aim(tolerance: float, residual: float, limits: PrecisionLimits) -> float:

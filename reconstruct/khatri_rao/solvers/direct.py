@@ -75,16 +75,9 @@ class Direct:
         residual = history[-1] if history else relative_residual(operator, s, W)[1]
         progress(Step("factoring", 1.0, 1.0, residual))
         full, condition = factor.rank == operator.rows, factor.condition
-        return Solution(
-            s=s,
-            status=judged(operator, s, W, residual, self.tolerance, full=full, condition=condition),
-            solver="direct",
-            residual=residual,
-            shape=operator.map_shape,
-            rank=factor.rank,
-            condition=condition,
-            history=tuple(history),
-        )
+        status = judged(operator, s, W, residual, self.tolerance, full=full, condition=condition)
+        known = (operator.map_shape, factor.rank, condition, tuple(history))
+        return Solution(s, status, "direct", residual, *known)
 
     def cost(self, m: int, k: int, n: int, density: float = 1.0) -> Cost:
         """The dense `K` and one factorisation of it; zeros do not help."""

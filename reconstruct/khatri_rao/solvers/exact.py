@@ -79,13 +79,8 @@ def solve_exact(
     status = Status.TOO_NARROW if len(first) < right.size else Status.RANK_DEFICIENT
     if solved:  # rounding alone may leave what is no solution
         status = Status.SOLVED if rounding <= ACCEPTED.residual else Status.ILL_CONDITIONED
-    return Solution(
-        s=_nearest(s),
-        status=status,
-        solver="exact",
-        residual=rounding,
-        shape=right.shape,
-        rank=len(basis),
+    found = Solution(_nearest(s), status, "exact", rounding, right.shape, len(basis))
+    return found.replace(
         condition=near.condition,
         history=(rounding,),
         seconds=time.perf_counter() - start,

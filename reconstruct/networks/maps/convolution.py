@@ -21,13 +21,7 @@ from numpy.typing import ArrayLike
 
 from reconstruct.errors import InputError
 from reconstruct.networks.maps.mixing import Mixing
-from reconstruct.networks.operation import (
-    ANY_POSITIONS,
-    LIMITS,
-    Operation,
-    Part,
-    set_once,
-)
+from reconstruct.networks.operation import ANY_POSITIONS, LIMITS, Operation, Part, set_once
 from reconstruct.numbers import arrays
 from reconstruct.numbers.arrays import Array, Matrix, Vector
 from reconstruct.numbers.dyadic import Dyadic, Integers, integers
