@@ -8,7 +8,7 @@ interrupted after any site and resumed.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from math import ceil
@@ -26,13 +26,12 @@ from reconstruct.constructions.construction import (
     Examples,
     LayerSolution,
     SiteSolution,
-    Task,
 )
 from reconstruct.constructions.frozen import Frozen, Layout, as_stored, lay_out
 from reconstruct.constructions.grouped import recognised
 from reconstruct.constructions.scaling import ratio_for, scaled_layout
 from reconstruct.constructions.sites import Site, Watched, activation_at, find_sites, mixing_at
-from reconstruct.constructions.tasks import as_seen, drift, drifted, slackened, tasks_of
+from reconstruct.constructions.tasks import as_reached, drift, tasks_of
 from reconstruct.constructions.wide import Wide, rounded_norm
 from reconstruct.khatri_rao import RankProof, Solver, Status
 from reconstruct.khatri_rao.solve import as_solver
@@ -203,7 +202,11 @@ def reconstruct(
             examples = _examples(layout, kept.network, site, x, tuple(solutions.values()))
             rational = chosen.rational
             tasks = tasks_of(number, site.target, known, layout, rational=rational, dtype=kind)
-            tasks = _as_reached(tasks, examples, _drift(layout, known, site, solutions), on_data)
+            errors = _drift(layout, known, site, solutions)
+            for g, task in enumerate(tasks):
+                part = partial(_of_group, examples, g, len(tasks))
+                error = None if errors is None else np.split(errors, len(tasks))[g]
+                tasks[g] = as_reached(replace(task, examples=part), error, on_data)
             m, k = tasks[0].weight.shape
             notify = _prefixed(progress, f"map {number}/{len(sites)} ({m}×{k})")
             done = plans[site.target].solve(tasks, site, chosen, notify)
@@ -292,22 +295,6 @@ def _drift(
     found = drift(form, known, left_out)
     source = form.node(site.target).inputs[0]
     return None if found is None else mixing_at(form, site.target).patch_maxima(found[source])
-
-
-def _as_reached(
-    tasks: Sequence[Task], examples: Examples, errors: Vector | None, slack: float | None
-) -> list[Task]:
-    """The tasks with inputs to look at, and with what really reaches them; `slack` on data."""
-    count = len(tasks)
-    found = [
-        replace(task, examples=partial(_of_group, examples, g, count))
-        for g, task in enumerate(tasks)
-    ]
-    if errors is not None and slack is not None:  # on data an approximation can be seen
-        found = [as_seen(task) for task in found]
-    elif errors is not None:
-        found = [drifted(*pair) for pair in zip(found, np.split(errors, count), strict=True)]
-    return found if slack is None else [slackened(task, slack) for task in found]
 
 
 def _inputs(domain: Domain, data: ArrayLike | None, count: int = 2000) -> Array:

@@ -160,13 +160,8 @@ class FactoredPlan(ChainPlan):
     def describe(self) -> Mapping[str, Any]:
         """How the rank was decided; of several groups that one which leaves out the most."""
         low = max(self.lows, key=lambda low: (low.dropped, low.numerical_rank))
-        return {
-            "rank": low.rank,
-            "numerical_rank": low.numerical_rank,
-            "cut": low.cut,
-            "dropped": low.dropped,
-            "singular_values": low.singular.tolist(),
-        }
+        said = {key: value for key, value in vars(low).items() if key not in ("U", "V", "singular")}
+        return {**said, "singular_values": low.singular.tolist()}
 
 
 def _halves(site: Site) -> list[tuple[Chain, Chain]]:

@@ -56,14 +56,25 @@ def tasks_of(
     ]
 
 
-def slackened(task: Task, slack: float) -> Task:
-    """The same task with ranges widened about their middle by the factor 1 + slack."""
+def as_reached(task: Task, errors: Vector | None, slack: float | None) -> Task:
+    """The same task with what really reaches it.
 
-    def wider(lo: Vector, hi: Vector) -> tuple[Vector, Vector]:
+    Inputs may be off by `errors`, by what maps before leave out. On data, where there is a `slack`,
+    ranges are widened about their middle by the factor 1 + slack; an approximation is looked at
+    there, and its own values count.
+    """
+    if errors is None and slack is None:
+        return task
+    seen = None
+    if errors is not None and slack is not None:
+        assert task.examples is not None
+        seen = task.examples()[0]
+
+    def wider(lo: Vector, hi: Vector, error: Vector | float) -> tuple[Vector, Vector]:
         with np.errstate(over="ignore", invalid="ignore"):
-            margin = slack * 0.5 * (hi - lo)
+            margin = error if slack is None else slack * 0.5 * (hi - lo)
             top, wide = (float(np.abs(part).max(initial=0.0)) for part in ([lo, hi], margin))
-        if top < LARGEST and not wide < LARGEST:
+        if slack is not None and top < LARGEST and not wide < LARGEST:
             raise InputError(
                 f"hidden values must stay below {LARGEST:.0e} to be shifted in float64, but the "
                 f"ranges seen on the data, up to {top:.1e}, reach {wide:.0e} when they are widened "
@@ -71,31 +82,18 @@ def slackened(task: Task, slack: float) -> Task:
             )
         return lo - margin, hi + margin
 
-    return replace(task, functionals=lambda A: wider(*task.functionals(A)), ends=wider(*task.ends))
-
-
-def as_seen(task: Task) -> Task:
-    """The same task with the ranges of inputs that were looked at."""
-    assert task.examples is not None
-    h = task.examples()[0]
-
     def functionals(A: Matrix) -> tuple[Vector, Vector]:
-        values = h @ dense(A).T
-        return values.min(axis=0), values.max(axis=0)
+        rows = dense(A)
+        error = 0.0 if errors is None else np.abs(rows) @ errors
+        if seen is None:
+            lo, hi = task.functionals(A)
+        else:
+            lo, hi = (seen @ rows.T).min(axis=0), (seen @ rows.T).max(axis=0)
+        return wider(lo, hi, error)
 
-    return replace(task, functionals=functionals, ends=(h.min(axis=0), h.max(axis=0)))
-
-
-def drifted(task: Task, error: Vector) -> Task:
-    """The same task for inputs that may be off by `error`: by what maps before leave out."""
-
-    def functionals(A: Matrix) -> tuple[Vector, Vector]:
-        lo, hi = task.functionals(A)
-        margin = np.abs(dense(A)) @ error
-        return lo - margin, hi + margin
-
-    lo, hi = task.ends
-    return replace(task, functionals=functionals, ends=(lo - error, hi + error))
+    lo, hi = task.ends if seen is None else (seen.min(axis=0), seen.max(axis=0))
+    ends = wider(lo, hi, 0.0 if errors is None else errors)
+    return replace(task, functionals=functionals, ends=ends)
 
 
 def functionals_of(known: Reach, source: str, op: Mixing, group: int = 0) -> Functionals:
