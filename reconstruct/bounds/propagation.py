@@ -13,8 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
-from reconstruct.bounds.crown import lower_bounds, lowest_on_box
-from reconstruct.bounds.transfers import Swap, Transfer, source, transfer
+from reconstruct.bounds.crown import Swap, Transfer, lower_bounds, lowest_on_box, source, transfer
 from reconstruct.networks import (
     Activation,
     Add,

@@ -22,7 +22,7 @@ from reconstruct.bounds import Reach
 from reconstruct.bounds.at_points import enclosures, value_of
 from reconstruct.certificates.alignment import Alignment
 from reconstruct.certificates.error_recursion import Recursion
-from reconstruct.certificates.views import Form
+from reconstruct.certificates.forms import Form
 from reconstruct.networks import Activation, MatrixProduct, Network, Node, Operation
 from reconstruct.numbers.arrays import Array
 from reconstruct.numbers.double_double import Enclosure

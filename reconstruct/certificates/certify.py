@@ -17,14 +17,13 @@ import numpy as np
 from reconstruct.bounds import Method, Reach, reach
 from reconstruct.bounds.methods import as_method
 from reconstruct.bounds.propagation import propagate
-from reconstruct.certificates.alignment import Alignment, alignments
+from reconstruct.certificates.alignment import Alignment, alignments, powers
 from reconstruct.certificates.arithmetic import NotRational, RationalNorm
 from reconstruct.certificates.at_points import bound_at_points, bound_by_values
 from reconstruct.certificates.error_recursion import bound_layers
 from reconstruct.certificates.identity import prove_identity, prove_live_identity
 from reconstruct.certificates.propagate import FLOATS as KINDS
 from reconstruct.certificates.propagate import figures
-from reconstruct.certificates.scaling import powers
 from reconstruct.certificates.verdicts import Certificate, Rigor, Verdict, published
 from reconstruct.equivalence.branch_and_bound import bound_difference
 from reconstruct.equivalence.search import LIMITS as SEARCH_LIMITS

@@ -28,9 +28,8 @@ from reconstruct.bounds import Reach
 from reconstruct.certificates.alignment import Alignment
 from reconstruct.certificates.arithmetic import Arithmetic, Rigorous
 from reconstruct.certificates.forms import LIMITS as FORM_LIMITS
-from reconstruct.certificates.forms import Composites, GroupedForm
+from reconstruct.certificates.forms import Composites, Form, GroupedForm, View, merge
 from reconstruct.certificates.verdicts import Segment, published
-from reconstruct.certificates.views import Form, View, merge
 from reconstruct.errors import UnsupportedError
 from reconstruct.networks import (
     Activation,

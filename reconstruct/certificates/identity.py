@@ -33,8 +33,7 @@ from reconstruct.bounds import Reach
 from reconstruct.certificates.alignment import Alignment
 from reconstruct.certificates.arithmetic import NotRational, Rational, RationalNorm
 from reconstruct.certificates.error_recursion import Recursion
-from reconstruct.certificates.forms import Composites
-from reconstruct.certificates.views import Form, merge
+from reconstruct.certificates.forms import Composites, Form, merge
 from reconstruct.networks import Activation, LiveNorm, Network, Node
 from reconstruct.numbers.arrays import Array
 from reconstruct.numbers.rational_matrix import RationalMatrix

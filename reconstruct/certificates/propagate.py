@@ -33,8 +33,8 @@ from reconstruct.bounds import Reach
 from reconstruct.bounds.propagation import meet
 from reconstruct.certificates.alignment import alignments
 from reconstruct.certificates.error_recursion import Cut, Recursion, bound_layers
+from reconstruct.certificates.forms import Form
 from reconstruct.certificates.roundoff import Roundoff, Value
-from reconstruct.certificates.views import Form
 from reconstruct.errors import UnsupportedError
 from reconstruct.networks import Activation, Network
 from reconstruct.networks.blocks import spelled_sums

@@ -22,8 +22,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
+from reconstruct.bounds.crown import AsIs, Swap, charged
 from reconstruct.bounds.propagation import Ranges, doubtful, one_each, tile_rows
-from reconstruct.bounds.transfers import AsIs, Swap, charged
 from reconstruct.networks import Box, Network, Node, Relu
 from reconstruct.numbers.arrays import Array, Matrix, Range
 from reconstruct.numbers.rounding import SLACK, TINY, gamma, magnitude, up

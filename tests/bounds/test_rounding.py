@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from reconstruct.bounds import Crown, crown, reach
-from reconstruct.bounds.transfers import source, transfer
+from reconstruct.bounds.crown import source, transfer
 from reconstruct.networks import (
     Activation,
     Affine,

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from reconstruct.certificates.error_recursion import Recursion
-from reconstruct.certificates.forms import GroupedForm
-from reconstruct.certificates.views import Form, View
+from reconstruct.certificates.forms import Form, GroupedForm, View
 from reconstruct.numbers.arrays import Array, Range
 from reconstruct.numbers.double_double import Enclosure
 

@@ -12,8 +12,8 @@ from proofs_check.certificates import check
 from reconstruct.bounds import Adaptive, reach
 from reconstruct.certificates.alignment import Alignment
 from reconstruct.certificates.error_recursion import Cut, bound_layers
+from reconstruct.certificates.forms import Form, View
 from reconstruct.certificates.propagate import Affine, OnBoxes, Walk, figures, secants
-from reconstruct.certificates.views import Form, View
 from reconstruct.equivalence.witness import enclose
 from reconstruct.networks import Box, Network, in_blocks
 from reconstruct.networks.blocks import Tree

@@ -10,7 +10,7 @@ import pytest
 
 import reconstruct as rc
 from reconstruct.bounds import Crown, reach
-from reconstruct.certificates.scaling import powers
+from reconstruct.certificates.alignment import powers
 from reconstruct.constructions.scaling import find_scales
 from reconstruct.networks import Affine, Box, Mixing, Network, Node
 from reconstruct.networks.rescaling import rescaled
