@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -69,17 +68,6 @@ WHOLE_BYTES = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, eq=False)
-class _Place:
-    """Where a tensor lies in a file beside the model."""
-
-    tensor: Any
-    location: str
-    offset: int
-    size: int
-    dtype: Any
-
-
 def read_external(
     model: Any, folder: Path, budget: Budget
 ) -> tuple[dict[str, str], dict[str, Any]]:
@@ -95,29 +83,28 @@ def read_external(
                     f"node {node.name!r} keeps its attribute {attribute.name!r} in another file, "
                     "but only initializers are read from there; export the model anew"
                 )
-    places: dict[str, list[_Place]] = {}
+    files: dict[str, bytes] = {}
+    arrays: dict[str, Any] = {}
     for tensor in model.graph.initializer:
-        if tensor.data_location == tensor.EXTERNAL:
-            place = _place(tensor)
-            places.setdefault(place.location, []).append(place)
-    digests, arrays = {}, {}
-    for location, found in places.items():
-        content = _content(folder, location, max(p.offset + p.size for p in found), budget)
-        digests[location] = hashlib.sha256(content).hexdigest()
-        for place in found:
-            little = np.frombuffer(
-                content, place.dtype.newbyteorder("<"), place.size // place.dtype.itemsize,
-                place.offset,
-            )  # fmt: skip
-            if place.dtype == np.bool_ and np.any(little.view(np.uint8) > 1):
-                raise InputError(f"the tensor {place.tensor.name!r} holds neither true nor false")
-            array = little.astype(place.dtype, copy=False).reshape(tuple(place.tensor.dims))
-            arrays[place.tensor.name] = array
+        if tensor.data_location != tensor.EXTERNAL:
+            continue
+        location, offset, size, dtype = _place(tensor)
+        if location not in files:
+            files[location] = _content(folder, location, budget)
+        if offset + size > len(files[location]):
+            raise InputError(f"tensors go beyond the end of {location}; was that file cut short?")
+        count = size // dtype.itemsize
+        little = np.frombuffer(files[location], dtype.newbyteorder("<"), count, offset)
+        if dtype == np.bool_ and np.any(little.view(np.uint8) > 1):
+            raise InputError(f"the tensor {tensor.name!r} holds neither true nor false")
+        arrays[tensor.name] = little.astype(dtype, copy=False).reshape(tuple(tensor.dims))
+    digests = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
     _check_stated(model, digests)
     return digests, arrays
 
 
-def _place(tensor: Any) -> _Place:
+def _place(tensor: Any) -> tuple[str, int, int, Any]:
+    """In which file a tensor lies, where, in how many bytes, and its type."""
     import onnx
 
     what = f"the tensor {tensor.name!r}"
@@ -137,10 +124,10 @@ def _place(tensor: Any) -> _Place:
     size = math.prod(tensor.dims) * dtype.itemsize
     if any(n < 0 for n in tensor.dims) or ("length" in entries and int(numbers[1]) != size):
         raise InputError(f"{what} of {size} bytes is said to have {numbers[1]} bytes in its file")
-    return _Place(tensor, entries.get("location", ""), int(numbers[0]), size, dtype)
+    return entries.get("location", ""), int(numbers[0]), size, dtype
 
 
-def _content(folder: Path, location: str, end: int, budget: Budget) -> bytes:
+def _content(folder: Path, location: str, budget: Budget) -> bytes:
     """The bytes of a file beside the model, which must be there itself, not through a link."""
     parts = Path(location).parts
     if not location or Path(location).is_absolute() or ".." in parts:
@@ -156,8 +143,6 @@ def _content(folder: Path, location: str, end: int, budget: Budget) -> bytes:
     if not path.is_file():
         raise InputError(f"the weights are kept in {location}, which is not beside the model")
     found = path.stat()
-    if end > found.st_size:
-        raise InputError(f"tensors go beyond the end of {location}; was that file cut short?")
     # What is stored may be as large as it is; holes of a sparse file cost their maker nothing.
     budget.take(max(found.st_size - 512 * found.st_blocks, 0), f"the file {location}")
     try:
