@@ -35,7 +35,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import pairwise
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -46,7 +46,7 @@ from reconstruct.networks.operation import Add, Operation
 from reconstruct.numbers.arrays import Array, Vector
 from reconstruct.numbers.exact_dot import PIECES, exact_pieces
 
-Blocks: TypeAlias = Sequence[tuple[int, int, Operation]]  # columns from, to, and their map
+Blocks: TypeAlias = Sequence[tuple[int, int, Any]]  # columns from, to, and their map
 
 
 @dataclass(frozen=True)
@@ -140,17 +140,14 @@ def joined(network: Network) -> Network:
         return network
 
 
+@dataclass(eq=False)
 class _Spelling:
     """The nodes of one network, spelled out one after the other."""
 
-    def __init__(
-        self,
-        network: Network,
-        names: set[str],
-        tree: Tree,
-        centres: Mapping[str, Vector] | None,
-    ) -> None:
-        self.network, self.names, self.tree, self.centres = network, names, tree, centres
+    network: Network
+    names: set[str]
+    tree: Tree
+    centres: Mapping[str, Vector] | None
 
     def of(self, node: Node) -> Iterator[Node]:
         """The node as it is, or the nodes of its tree."""
@@ -187,7 +184,7 @@ class _Spelling:
         yield Node(centred, Scaling(np.ones(len(middle)), offset=-middle), node.inputs)
         last, *rest = pieces
         biased = [
-            (start, stop, _with_bias(op, rest[i - 1]) if 1 <= i < PIECES else op)
+            (start, stop, Dense(op.weight, rest[i - 1]) if 1 <= i < PIECES else op)
             for i, (start, stop, op) in enumerate(blocks)
         ]
         yield from self._tree(sums, (centred,), biased)
@@ -258,10 +255,6 @@ def _pieces(op: Convolution, middle: Vector) -> tuple[Vector, ...] | None:
     if any(one is None for one in found):
         return None
     return tuple(np.concatenate(part) for part in zip(*(one for one in found if one), strict=True))
-
-
-def _with_bias(op: Operation, bias: Vector) -> Dense:
-    return Dense(op.arrays()["weight"], bias)
 
 
 # --- trees --------------------------------------------------------------------------------------

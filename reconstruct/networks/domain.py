@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from reconstruct.errors import InputError
+from reconstruct.networks.operation import set_once
 from reconstruct.numbers.arrays import Array, Vector, frozen_array
 from reconstruct.numbers.given import at_least, number, numbers, representable
 from reconstruct.numbers.rounding import sum_error
@@ -46,8 +47,7 @@ class Box:
                 f"the domain needs lo ≤ hi, but coordinate {i} has lo = {both[0].flat[i]:g} and "
                 f"hi = {both[1].flat[i]:g}; swap them"
             )
-        object.__setattr__(self, "lo", frozen_array(both[0]))
-        object.__setattr__(self, "hi", frozen_array(both[1]))
+        set_once(self, lo=frozen_array(both[0]), hi=frozen_array(both[1]))
 
     def of_size(self, size: int, shape: tuple[int, ...] = ()) -> Box:
         """This box for `size` inputs (`shape`: of one): a cube is spread, a list must fit."""
@@ -189,12 +189,9 @@ class Points:
             )
         number(radius, "the radius")
         at_least(radius, "the radius", 0)
-        object.__setattr__(self, "x", rows)
-        object.__setattr__(self, "radius", float(radius))
-        object.__setattr__(self, "shape", tuple(int(n) for n in array.shape[1:]))
+        set_once(self, x=rows, radius=float(radius), shape=tuple(int(n) for n in array.shape[1:]))
         lo, hi = self.boxes
-        object.__setattr__(self, "lo", frozen_array(lo.min(axis=0)))
-        object.__setattr__(self, "hi", frozen_array(hi.max(axis=0)))
+        set_once(self, lo=frozen_array(lo.min(axis=0)), hi=frozen_array(hi.max(axis=0)))
 
     @property
     def boxes(self) -> tuple[Array, Array]:

@@ -20,7 +20,7 @@ from reconstruct.errors import InputError
 from reconstruct.networks.activations import Activation, Relu
 from reconstruct.networks.domain import Domain, DomainLike, as_domain, sized
 from reconstruct.networks.maps import Affine, Cast, Geometry, Map, Mixing, Norm
-from reconstruct.networks.operation import LIMITS, Operation, check_finite
+from reconstruct.networks.operation import LIMITS, Operation, check_finite, set_once
 from reconstruct.networks.product import MatrixProduct
 from reconstruct.numbers.arrays import Array, Range
 from reconstruct.numbers.given import numbers, precision
@@ -72,8 +72,8 @@ class Network:
                 raise InputError(f"node {node.name!r}: {error}") from None
         if self.output not in sizes:
             raise InputError(f"the network's output {self.output!r} is not one of its nodes")
-        object.__setattr__(self, "sizes", MappingProxyType(sizes))
-        object.__setattr__(self, "metadata", MappingProxyType(dict(self.metadata)))
+        metadata = MappingProxyType(dict(self.metadata))
+        set_once(self, sizes=MappingProxyType(sizes), metadata=metadata)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled as what it is made of: what is derived is derived again."""
