@@ -206,11 +206,13 @@ class Mixing(Map):
 # --- dense ----------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, eq=False)
 class MatrixMap(Mixing):
     """`h ↦ W h + b`: `weight` W of shape m × k, dense or CSR, `bias` b of shape m."""
 
     kind = "Affine"
     keys: ClassVar[dict[str, str]] = {"weight": "weight", "bias": "bias"}
+    stored: ClassVar[Any]  # how the weight is kept: a function of one
 
     weight: Matrix
     bias: Vector
@@ -227,7 +229,8 @@ class MatrixMap(Mixing):
         matrix.check_format(full_check=True)
         return Sparse(matrix, part("bias"))
 
-    def _set(self, matrix: Matrix, bias: ArrayLike | None) -> None:
+    def __init__(self, weight: Any, bias: ArrayLike | None = None) -> None:
+        matrix = arrays.as_matrix(self.stored(weight))
         if matrix.ndim != 2:
             raise InputError(f"an affine map needs a weight matrix, but got shape {matrix.shape}")
         if 0 in matrix.shape:
@@ -303,15 +306,10 @@ class MatrixMap(Mixing):
         return arrays.nonzeros(self.weight)
 
 
-@dataclass(frozen=True, eq=False)
 class Dense(MatrixMap):
     """A weight matrix kept in full."""
 
-    weight: Matrix
-    bias: Vector
-
-    def __init__(self, weight: Any, bias: ArrayLike | None = None) -> None:
-        self._set(arrays.as_matrix(np.asarray(weight)), bias)
+    stored = staticmethod(np.asarray)
 
     @classmethod
     def over(cls, weight: Array, bias: Array | None = None) -> Dense:
@@ -329,15 +327,10 @@ class Dense(MatrixMap):
         return tuple(found)
 
 
-@dataclass(frozen=True, eq=False)
 class Sparse(MatrixMap):
     """A weight matrix kept as compressed rows."""
 
-    weight: Matrix
-    bias: Vector
-
-    def __init__(self, weight: Any, bias: ArrayLike | None = None) -> None:
-        self._set(arrays.as_matrix(sparse.csr_array(weight)), bias)
+    stored = sparse.csr_array
 
     def arrays(self) -> dict[str, Array]:
         parts = {
