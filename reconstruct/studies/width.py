@@ -12,7 +12,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from importlib.util import find_spec
 from math import sqrt
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -49,17 +48,18 @@ class Subject:
     test_x: Array
     test_y: NDArray[np.int64]
 
-    @classmethod
-    def named(cls, target: str, data: str) -> Subject:
-        """The shipped digits, or the network and the .npz with x (and y) of these names."""
-        if (target == DIGITS) != (data == DIGITS):
-            raise InputError(
-                f"target and data belong together: give both as files, or neither, but target is "
-                f"{target!r} and data is {data!r}"
-            )
-        if target == DIGITS:
-            shipped = digits()
-            return cls._split(shipped.target, shipped.images, shipped.labels)
+
+def subject_of(target: str, data: str) -> Subject:
+    """The shipped digits, or the network and the .npz with x (and y) of these names."""
+    if (target == DIGITS) != (data == DIGITS):
+        raise InputError(
+            f"target and data belong together: give both as files, or neither, but target is "
+            f"{target!r} and data is {data!r}"
+        )
+    if target == DIGITS:
+        shipped = digits()
+        network, x, y = shipped.target, shipped.images, shipped.labels
+    else:
         network = load(target)
         points = load_domain(data, network.size_in)
         if not isinstance(points, Points) or len(points) < LEAST:
@@ -67,15 +67,11 @@ class Subject:
                 f"{data}: an .npz with an array x of at least {LEAST} inputs is needed, but this "
                 f"has {len(points) if isinstance(points, Points) else 'the ends of a box'}"
             )
-        order = np.random.default_rng(SEED).permutation(len(points))
-        labels = load_labels(Path(data))
+        order, labels = np.random.default_rng(SEED).permutation(len(points)), load_labels(data)
         found = network(points.x).argmax(axis=1) if labels is None else labels
-        return cls._split(network, points.x[order], found[order])
-
-    @classmethod
-    def _split(cls, target: Network, x: Array, y: NDArray[np.int64]) -> Subject:
-        half = len(x) // 2
-        return cls(target, x[:half], y[:half], x[half:], y[half:])
+        x, y = points.x[order], found[order]
+    half = len(x) // 2
+    return Subject(network, x[:half], y[:half], x[half:], y[half:])
 
 
 FITS = {
@@ -92,7 +88,7 @@ def _fits() -> tuple[str, ...]:
 
 
 def trial(point: Point, seed: int) -> Row:
-    subject = Subject.named(point["target"], point["data"])
+    subject = subject_of(point["target"], point["data"])
     construction = Fitted(point["ratio"], plain=point["fit"] == "weights")
     frozen = draw_frozen(subject.target, construction, seed=seed)
     seen = Points(subject.fit_x)

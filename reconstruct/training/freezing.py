@@ -40,27 +40,30 @@ def tunable(module: nn.Module, what: Tuning | str, seed: int = 0) -> list[nn.Par
     the norms themselves stay (the paper's baseline). Those weights become a parameter of their own,
     so that momentum and decay act on nothing else; `settle` makes plain weights of them.
     """
-    kind = _kind(what)
-    chosen = _chosen(module, kind, seed)
-    for parameter in module.parameters():
-        parameter.requires_grad_(False)
+    try:
+        kind = Tuning(what)
+    except ValueError:
+        known = ", ".join(Tuning)
+        raise InputError(f"what is tuned must be one of {known}, but is {what!r}") from None
+    norms = norm_layers(module)
+    if not norms and kind not in (Tuning.ALL, Tuning.OUTPUT):
+        others = sorted({type(m).__name__ for m in module.modules() if "Norm" in type(m).__name__})
+        came = f"only {', '.join(others)}" if others else "none"
+        raise InputError(
+            f"tuning {kind} needs BatchNorm1d, BatchNorm2d or LayerNorm layers with γ and β, but "
+            f"{type(module).__name__} has {came}; add them, or tune all or output"
+        )
+    chosen = list(module.parameters()) if kind is Tuning.ALL else []
+    if kind is Tuning.RANDOM:
+        chosen = [expose_subset(layer, count, (seed, i)) for i, layer, count in _ahead(module)]
+    if kind in (Tuning.NORMS, Tuning.NORMS_OUTPUT):
+        chosen = [p for layer in norms.values() for p in (layer.weight, layer.bias)]
+    if kind in (Tuning.OUTPUT, Tuning.NORMS_OUTPUT):
+        chosen += _output(module)
+    module.requires_grad_(False)
     for parameter in chosen:
         parameter.requires_grad_(True)
     return chosen
-
-
-def _chosen(module: nn.Module, kind: Tuning, seed: int) -> list[nn.Parameter]:
-    if kind is Tuning.ALL:
-        return list(module.parameters())
-    if kind is Tuning.OUTPUT:
-        return _output(module)
-    norms = norm_layers(module)
-    if not norms:
-        raise InputError(_without_norms(module, kind))
-    if kind is Tuning.RANDOM:
-        return [expose_subset(layer, count, (seed, i)) for i, layer, count in _ahead(module)]
-    gammas_betas = [p for layer in norms.values() for p in (layer.weight, layer.bias)]
-    return gammas_betas + (_output(module) if kind is Tuning.NORMS_OUTPUT else [])
 
 
 def _output(module: nn.Module) -> list[nn.Parameter]:
@@ -90,23 +93,6 @@ def _ahead(module: nn.Module) -> list[tuple[int, nn.Module, int]]:
             found.append((len(found), last, 2 * norms[name].weight.numel()))
             last = None
     return found
-
-
-def _kind(what: Tuning | str) -> Tuning:
-    try:
-        return Tuning(what)
-    except ValueError:
-        known = ", ".join(Tuning)
-        raise InputError(f"what is tuned must be one of {known}, but is {what!r}") from None
-
-
-def _without_norms(module: nn.Module, kind: Tuning) -> str:
-    others = sorted({type(m).__name__ for m in module.modules() if "Norm" in type(m).__name__})
-    came = f"only {', '.join(others)}" if others else "none"
-    return (
-        f"tuning {kind} needs BatchNorm1d, BatchNorm2d or LayerNorm layers with γ and β, but "
-        f"{type(module).__name__} has {came}; add them, or tune all or output"
-    )
 
 
 class Subset(nn.Module):
