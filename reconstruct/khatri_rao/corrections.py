@@ -39,7 +39,7 @@ class CorrectionLimits:
     digits: float = 3e-3  # of the residual that a correction may leave
     known: float = 0.1  # of a residual that may be unknown, for a correction to be worth while
     near_square: float = 1.1  # ratio below which an iteration takes too long
-    dense: int = 2**26  # entries of a dense least-squares matrix, near the square
+    steps: int = 100  # of an iteration for one part: near the square it would take too many
     # Entries that are still free after each part is rounded, as shares of all.
     free: tuple[float, ...] = (0.74, 0.5, 0.35, 0.24, 0.15, 0.08, 0.04, 0.015)
 
@@ -91,6 +91,7 @@ def cast_with_feedback(
     """`s` with entries that `cast` leaves as they are, its residual small for such entries."""
     first, second = (np.asarray(to_dense(part), dtype=np.float64) for part in (M1, M2))
     operator = KhatriRao(first, second)
+    iteration = ConjugateGradient(LIMITS.digits, max_iterations=LIMITS.steps)
     order = np.argsort(-np.abs(s), kind="stable")
     found, done = s.copy(), 0
     for number, share in enumerate(LIMITS.free):
@@ -100,27 +101,9 @@ def cast_with_feedback(
         found[part] = cast(found[part], part)
         done = stop
         residual, _ = relative_residual(operator, found, W)
-        found[rest] += _correction(first[rest], second[:, rest], residual)
+        if len(rest) and residual.any():
+            found[rest] += solve(first[rest], second[:, rest], residual, iteration).s
     units = np.arange(len(s))
     found, plain = cast(found, units), cast(s, units)
     sizes = [relative_residual(operator, each, W)[1] for each in (found, plain)]
     return found if np.isfinite(sizes[0]) and sizes[0] < sizes[1] else plain
-
-
-def _correction(M1: Array, M2: Array, R: Array) -> Vector:
-    """What of the residual these columns can take: nothing where it would cost too much, or they
-    do not tell."""
-    (n, k), m = M1.shape, len(M2)
-    if n == 0 or not R.any():
-        return np.zeros(n)
-    if n >= LIMITS.near_square * m * k:
-        return solve(M1, M2, R, ConjugateGradient(tolerance=LIMITS.digits)).s
-    if m * k * n > LIMITS.dense:
-        return np.zeros(n)
-    columns = (M2.T[:, :, None] * M1[:, None, :]).reshape(n, m * k)
-    gram = columns @ columns.T
-    gram[np.diag_indices(n)] *= 1 + 1e-9  # near the square the last directions are not worth it
-    try:
-        return np.asarray(np.linalg.solve(gram, columns @ R.ravel()))
-    except np.linalg.LinAlgError:  # columns that are the same, or zero
-        return np.zeros(n)
