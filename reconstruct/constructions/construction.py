@@ -17,10 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import block_diag
 
-from reconstruct.constructions.sites import Blueprint, Site, norm_at
+from reconstruct.constructions.sites import Blueprint, Site, check_ratio, norm_at
+from reconstruct.errors import InputError
 from reconstruct.khatri_rao import RankProof, Solution, Solver
 from reconstruct.networks import LiveNorm, Matrix, Mixing, Norm
 from reconstruct.numbers.arrays import Array, Vector
+from reconstruct.numbers.given import whole
 from reconstruct.numbers.rational_matrix import rationals
 from reconstruct.numbers.rounding import magnitude
 from reconstruct.progress import Progress
@@ -203,6 +205,15 @@ class SitePlan(Protocol):
 
 class Construction(Protocol):
     """A way to rebuild a map inside frozen layers, as a frozen dataclass of its settings."""
+
+    def __post_init__(self) -> None:
+        """Refuse settings that no map can have."""
+        settings = vars(self)
+        check_ratio(settings.get("ratio", 1.0))
+        for name in ("block", "rank", "layers"):
+            value = settings.get(name)
+            if value is not None and whole(value, f"the {name}") < 1:
+                raise InputError(f"the {name} must be at least 1, but is {value}")
 
     @property
     def name(self) -> str:

@@ -43,7 +43,7 @@ from reconstruct.constructions.construction import (
     LayerSolution,
     Task,
 )
-from reconstruct.constructions.sites import Blueprint, LayerPlan, Site, check_ratio, hidden_width
+from reconstruct.constructions.sites import Blueprint, LayerPlan, Site, hidden_width
 from reconstruct.constructions.wide import check_width, exact_norm
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import (
@@ -60,7 +60,6 @@ from reconstruct.khatri_rao.solution import refine
 from reconstruct.khatri_rao.solvers.direct import factored
 from reconstruct.networks import Matrix, Mixing, dense
 from reconstruct.numbers.arrays import Array, Vector
-from reconstruct.numbers.given import whole
 from reconstruct.numbers.parallel import one_blas_thread
 from reconstruct.numbers.rational_matrix import rationals
 from reconstruct.progress import Progress, Step
@@ -106,14 +105,6 @@ class Deep(Construction):
         "each affine map is rebuilt by a chain of narrow frozen layers that take the "
         "input in block by block"
     )
-
-    def __post_init__(self) -> None:
-        check_ratio(self.ratio)
-        if whole(self.block, "the block size") < 1:
-            raise InputError(
-                f"the block size must be at least 1, the number of inputs that enter each layer, "
-                f"but is {self.block}"
-            )
 
     def plan(self, op: Mixing) -> DeepPlan:
         m, k = op.kernels[0].shape

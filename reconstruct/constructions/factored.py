@@ -27,13 +27,12 @@ from reconstruct.constructions.construction import (
     SiteSolution,
     Task,
 )
-from reconstruct.constructions.sites import Blueprint, Site, check_ratio, hidden_width
+from reconstruct.constructions.sites import Blueprint, Site, hidden_width
 from reconstruct.constructions.wide import channels, check_width, full_rank, solve_two_layers
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import RankProof, Solver
 from reconstruct.networks import Matrix, Mixing, Piece, dense
 from reconstruct.numbers.arrays import Vector
-from reconstruct.numbers.given import whole
 from reconstruct.progress import Progress
 
 
@@ -79,11 +78,6 @@ class Factored(Construction):
         "each affine map is split into two thinner ones, and each of these is rebuilt "
         "by two frozen layers"
     )
-
-    def __post_init__(self) -> None:
-        check_ratio(self.ratio)
-        if self.rank is not None and whole(self.rank, "the rank") < 1:
-            raise InputError(f"the rank must be at least 1, but is {self.rank}")
 
     def plan(self, op: Mixing) -> FactoredPlan:
         own = [factor(kernel, self.rank) for kernel in op.kernels]

@@ -32,14 +32,13 @@ from reconstruct.constructions.construction import (
     SiteSolution,
     Task,
 )
-from reconstruct.constructions.sites import Blueprint, LayerPlan, Site, check_ratio, hidden_width
+from reconstruct.constructions.sites import Blueprint, LayerPlan, Site, hidden_width
 from reconstruct.constructions.wide import WidePlan, channels, two_norms
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import RankProof, Solver, prove_full_rank
 from reconstruct.khatri_rao.blocks import solve_blocks
 from reconstruct.networks import Convolution, Geometry, Matrix, Mixing, Placement, dense
 from reconstruct.numbers.arrays import Array, to_dense
-from reconstruct.numbers.given import whole
 from reconstruct.progress import Progress
 
 NUMBERS = 2**21  # entries of functionals that are bounded together
@@ -56,11 +55,6 @@ class Grouped(Construction):
         "each affine map of the target is rebuilt by two frozen grouped layers, whose hidden "
         "units see one block of inputs and feed one block of outputs"
     )
-
-    def __post_init__(self) -> None:
-        check_ratio(self.ratio)
-        if whole(self.block, "the block") < 1:
-            raise InputError(f"the block must be at least 1, but is {self.block}; 8 is a good size")
 
     def plan(self, op: Mixing) -> GroupedPlan:
         return GroupedPlan(op, self.block, self.ratio)

@@ -29,13 +29,12 @@ import scipy.linalg as la
 from reconstruct.constructions.chain import Chain, ChainPlan, LinkScale, read_chains, shift_chain
 from reconstruct.constructions.construction import Construction, GroupSolution, LayerSolution, Task
 from reconstruct.constructions.deep import check_pieces, unit_of
-from reconstruct.constructions.sites import Blueprint, Site, check_ratio, hidden_width
+from reconstruct.constructions.sites import Blueprint, Site, hidden_width
 from reconstruct.constructions.wide import channels
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import KhatriRao, Solution, Solver, Status
 from reconstruct.networks import Mixing, dense
 from reconstruct.numbers.arrays import Array, Vector
-from reconstruct.numbers.given import whole
 from reconstruct.progress import Progress, Step
 
 Scales = tuple[Vector, ...]
@@ -74,11 +73,6 @@ class Stacked(Construction):
         "each affine map of the target is rebuilt by a plain stack of frozen layers whose "
         "widths add up to little more than m·k"
     )
-
-    def __post_init__(self) -> None:
-        check_ratio(self.ratio)
-        if whole(self.layers, "the number of layers") < 1:
-            raise InputError(f"a stack needs at least 1 hidden layer, but layers is {self.layers}")
 
     def plan(self, op: Mixing) -> StackedPlan:
         m, k = op.kernels[0].shape

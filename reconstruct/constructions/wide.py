@@ -32,7 +32,7 @@ from reconstruct.constructions.construction import (
     Task,
 )
 from reconstruct.constructions.live import LIVE_ERROR, NORMS, LivePlan, live_plan
-from reconstruct.constructions.sites import Blueprint, Layer, Site, check_ratio, hidden_width
+from reconstruct.constructions.sites import Blueprint, Layer, Site, hidden_width
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import RankProof, Solution, Solver, prove_full_rank, solve
 from reconstruct.khatri_rao.blocks import solve_apart
@@ -75,7 +75,7 @@ class Wide(Construction):
     scales_units: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_ratio(self.ratio)
+        super().__post_init__()
         if not 0 < number(self.live_error, "the error of live norms") < 1:
             raise InputError(
                 f"the relative error that live norms may leave must lie between 0 and 1, but is "

@@ -173,7 +173,7 @@ def test_a_network_that_was_brought():
 def test_refusals():
     with pytest.raises(InputError, match=r"half-line.* \[-1, 1\] only; use --construction wide"):
         rebuilt(mlp([3, 3], 0), 2, activation=rc.Clip(-1, 1))
-    with pytest.raises(InputError, match="at least 1 hidden layer, but layers is 0"):
+    with pytest.raises(InputError, match="layers must be at least 1, but is 0"):
         rc.Stacked(0)
     with pytest.raises(InputError, match=r"at least 1, .* but is 0\.5"):
         rc.Stacked(2, 0.5)

@@ -35,7 +35,7 @@ CALLS: dict[str, tuple[Callable[[rc.Network], Any], str]] = {
     "radius": (lambda net: rc.Points([[0.0]], "0.1"), "radius .* write 0.1 without quotes"),
     "ratio": (lambda net: rc.Wide(ratio="1.5"), "ratio .* '1.5' .* write 1.5 without quotes"),
     "ratio None": (lambda net: rc.Fitted(ratio=None), "ratio must be a number, but is None"),
-    "block": (lambda net: rc.Deep(block=2.5), "block size must be a whole number, but is 2.5"),
+    "block": (lambda net: rc.Deep(block=2.5), "the block must be a whole number, but is 2.5"),
     "layers": (lambda net: rc.Stacked(layers=[2]), "layers must be a number, but is .2. .* list"),
     "rank": (lambda net: rc.Factored(rank=float("nan")), "rank must be a whole number, but is nan"),
     "boxes": (lambda net: rc.Adaptive(boxes="9"), "write 9 without quotes"),
