@@ -268,14 +268,12 @@ class Cost:
     """What a solve takes: bytes, and work in flops of a float64 matrix product.
 
     Choices compare work, not seconds, so that they are the same on every machine. `solver` is the
-    method that would run, `reason` why it was chosen. `memory` counts the solver's own arrays,
-    copies of the weights included.
+    method that would run. `memory` counts the solver's own arrays, copies of the weights included.
     """
 
     solver: Solver
     memory: float
     work: float
-    reason: str = "asked for"
 
     @property
     def memory_bytes(self) -> int:

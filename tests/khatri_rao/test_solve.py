@@ -213,12 +213,10 @@ def test_iterations_follow_the_marchenko_pastur_law() -> None:
 class TestPlan:
     def test_near_square_is_direct(self) -> None:
         assert plan(50, 50, 2500).solver == Direct()
-        assert "ratio 1 is near 1" in plan(50, 50, 2500).reason
 
     def test_what_does_not_fit_is_iterative(self) -> None:
         found = plan(256, 256, 98304)
         assert found.solver == ConjugateGradient()
-        assert "48.0 GiB" in found.reason
         assert 0.1e9 < found.memory_bytes < 0.5e9
 
     def test_small_is_direct(self) -> None:

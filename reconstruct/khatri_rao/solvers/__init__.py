@@ -61,21 +61,13 @@ class Auto:
         return DIRECT.solve(operator, W, progress)
 
     def cost(self, m: int, k: int, n: int, density: float = 1.0) -> Cost:
-        """The cost of the better method, and why it is better."""
+        """The cost of the better method."""
         direct, iterative = DIRECT.cost(m, k, n, density), ITERATIVE.cost(m, k, n, density)
-        rows, dense = m * k, 8 * m * k * n
-        if dense > self.dense_bytes:
-            limit = f"the limit of {self.dense_bytes / 2**30:.1f} GiB"
-            return replace(
-                iterative, reason=f"the dense matrix of {dense / 2**30:.1f} GiB is over {limit}"
-            )
-        ratio = f"ratio {n / rows:.3g}"
-        if n < LIMITS.near_square * rows:
-            return replace(direct, reason=f"{ratio} is near 1, where the iteration is slow")
-        if direct.work <= max(LIMITS.quick, iterative.work):
-            return replace(direct, reason=f"the dense matrix is small ({dense / 2**20:.1f} MiB)")
-        count = f"about {expected_iterations(rows, n):.0f} iterations"
-        return replace(iterative, reason=f"at {ratio} {count} cost less than a factorisation")
+        if 8 * m * k * n > self.dense_bytes:
+            return iterative
+        near_square = n < LIMITS.near_square * m * k
+        small = direct.work <= max(LIMITS.quick, iterative.work)
+        return direct if near_square or small else iterative
 
 
 SOLVERS: dict[str, type[Solver]] = {
