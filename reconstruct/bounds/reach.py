@@ -24,7 +24,7 @@ from reconstruct.bounds.propagation import (
     tile_rows,
     tiles,
 )
-from reconstruct.errors import InputError, UnsupportedError
+from reconstruct.errors import UnsupportedError
 from reconstruct.networks import Activation, Box, Dense, MatrixProduct, Network, Points, Softmax
 from reconstruct.numbers.arrays import Array, Matrix, Range
 from reconstruct.numbers.parallel import one_blas_thread, parallel_map
@@ -65,7 +65,6 @@ class Reach:
 
     def bounds(self, name: str) -> tuple[Array, Array]:
         """`(lo, hi)` of the value of a node, or of the network's input."""
-        self._check(name)
         lo, hi = self.whole.values[name]
         if self.parts is not None:
             lo, hi = meet((lo, hi), _union(self.parts.values[name]))
@@ -93,8 +92,7 @@ class Reach:
         progress: Progress | None = None,
     ) -> tuple[Array, Array]:
         """Bounds of `A v + offset`: `forms` A is rows × size, dense or CSR, v the value `name`."""
-        self._check(name)
-        shift = self._check_forms(name, forms, offsets)
+        shift = np.zeros(forms.shape[0]) if offsets is None else np.asarray(offsets, dtype=float)
         if name == self.network.source and self.parts is None:
             return self._bounded(name, forms, shift, progress or silent)  # no slower than its name
         rows = parallel_map(_digests, tiles(forms, shift, tile_rows(self.network, 1)))
@@ -148,26 +146,6 @@ class Reach:
                 high[part] = np.maximum(high[part], above.max(axis=0))
         return low, high
 
-    def _check(self, name: str) -> None:
-        if name not in self.network.sizes:
-            raise InputError(f"the network has no node named {name!r}")
-
-    def _check_forms(self, name: str, forms: Matrix, offsets: ArrayLike | None) -> Array:
-        """The offsets, where forms and offsets fit."""
-        size = self.network.sizes[name]
-        if forms.ndim != 2 or forms.shape[1] != size:
-            raise InputError(
-                f"functionals of {name!r} need a matrix with {size} columns, but got shape "
-                f"{forms.shape}"
-            )
-        rows = int(forms.shape[0])
-        shift = np.zeros(rows) if offsets is None else np.asarray(offsets, dtype=np.float64)
-        if shift.shape != (rows,):
-            raise InputError(
-                f"{rows} functionals need as many offsets, but got shape {shift.shape}"
-            )
-        return shift
-
     def __repr__(self) -> str:
         shown = f", {self.parts.boxes} boxes" if self.parts is not None else ""
         return f"Reach({self.network!r} on {self.box!r}, {self.method!r}{shown})"
@@ -199,11 +177,6 @@ def reach(
         partition = find_partition(network, domain, whole.values, *rest) if backward else None
     if partition is None or partition.count == 1:
         return Reach(network, domain, chosen, whole)
-    if partition.inputs != network.size_in:
-        raise InputError(
-            f"a partition of a domain with {network.size_in} inputs is needed, but it is of "
-            f"{partition.inputs}; bring reach.partition of the same domain"
-        )
     known = {i: whole.values[i] for node in network.activation_nodes() for i in node.inputs}
     parts = _on_boxes(network, *partition.boxes(domain), True, known, tell)
     return Reach(network, domain, chosen, whole, parts, partition)

@@ -56,12 +56,6 @@ class Arithmetic(Protocol[N]):
     def product(self, left: Array, right: N, /) -> N:
         """The matrix product of floats and numbers."""
 
-    def rough(self, left: Array, right: N, /) -> N:
-        """The same in whatever is fastest, if only to see that units are active."""
-
-    def times(self, left: N, right: N, /) -> N:
-        """The matrix product of numbers."""
-
     def beside(self, blocks: Sequence[N], axis: int = 1, /) -> N:
         """Blocks of columns as one matrix, or of rows with axis 0."""
 
@@ -81,16 +75,8 @@ class Rigorous:
     def product(self, left: Array, right: Enclosure, /) -> Enclosure:
         return product(left, right)
 
-    def rough(self, left: Array, right: Enclosure, /) -> Enclosure:
-        """In plain floats, with γ_n|W||A| in the radius."""
-        middle = left @ right.high
-        size = np.abs(left) @ np.abs(right.high)
-        doubt = np.abs(left) @ (np.abs(right.low) + right.radius)
-        radius = upward(doubt + (left.shape[1] + 4) * 2 * UNIT * size)
-        return Enclosure(middle, np.zeros_like(middle), radius)
-
     def times(self, left: Enclosure, right: Enclosure, /) -> Enclosure:
-        """What is small beside the high parts is multiplied in plain floats."""
+        """The matrix product: what is small beside the high parts is multiplied in floats."""
         small, size = np.abs(left.low), np.abs(right.high)
         doubt = small @ (np.abs(right.low) + right.radius)
         doubt = doubt + (left.shape[-1] + 4) * 2 * UNIT * (small @ size)
@@ -146,11 +132,6 @@ class Rational:
 
     def product(self, left: Array, right: RationalMatrix, /) -> RationalMatrix:
         return RationalMatrix.exact(left) @ right
-
-    rough = product
-
-    def times(self, left: RationalMatrix, right: RationalMatrix, /) -> RationalMatrix:
-        return left @ right
 
     def beside(self, blocks: Sequence[RationalMatrix], axis: int = 1, /) -> RationalMatrix:
         common = lcm(*(block.denominator for block in blocks))

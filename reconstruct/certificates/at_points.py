@@ -21,6 +21,7 @@ import numpy as np
 from reconstruct.bounds import Reach
 from reconstruct.bounds.at_points import enclosures, value_of
 from reconstruct.certificates.alignment import Alignment
+from reconstruct.certificates.arithmetic import Rigorous
 from reconstruct.certificates.error_recursion import Recursion
 from reconstruct.certificates.forms import Form
 from reconstruct.networks import Activation, MatrixProduct, Network, Node, Operation
@@ -130,5 +131,5 @@ class _AtPoints(Recursion):
         total = form.constant[:, None]
         for view, matrix in form.parts():
             value = self.values[view.source][point]
-            total = total + self.theirs.arithmetic.times(matrix, value.each(view.columns_of))
+            total = total + Rigorous().times(matrix, value.each(view.columns_of))
         return total.each(np.ravel)

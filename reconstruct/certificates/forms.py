@@ -45,9 +45,9 @@ from reconstruct.numbers.parallel import parallel_map
 
 @dataclass(frozen=True)
 class FormLimits:
-    """Sizes that decide in which order maps are composed, and how many rows at a time."""
+    """Sizes that decide which forms are held, and how many rows are made at a time."""
 
-    terms: int = 2**29  # of a product of three matrices above which the order of products matters
+    terms: int = 2**29  # products of a wide layer from which on its rows are made when asked for
     rows: int = 2**13  # of a wide layer that are looked at together
     elements: int = 2**20  # a block of them holds at most about this many numbers: 8 MiB
     units: int = 2**11  # up to which the form of a cut itself is written as a matrix
@@ -458,17 +458,11 @@ class Composites(Generic[N]):
             return Form(layout, self.arithmetic.exact(matrix))
         if self._wide(node):
             inner = self.form(source)
-            rows = self.arithmetic.rough(op.tile(start, stop), inner.matrix)
+            rows = self.arithmetic.product(op.tile(start, stop), inner.matrix)
             bias = self.arithmetic.exact(op.bias[start:stop])
             return Form(inner.layout, self._shifted(rows, bias))
         if node.name not in self._cache:
-            grouped = self._by_blocks(node, op)
-            if grouped is not None:
-                self._cache[node.name] = grouped
-        if node.name not in self._cache:
-            pivot = self._pivot(source)
-            whole = self._composed(node, op) if pivot is None else self._through(pivot, node, op)
-            self._cache[node.name] = whole
+            self._cache[node.name] = self._by_blocks(node, op) or self._composed(node, op)
         return self._rows_of(self._cache[node.name], start, stop)
 
     # --- grouped layers ------------------------------------------------------------------------
@@ -565,26 +559,6 @@ class Composites(Generic[N]):
         if source in self.sources or rows <= inner or isinstance(node.op, Convolution):
             return False
         return rows * inner * self._columns(source) > LIMITS.terms
-
-    def _pivot(self, name: str) -> str | None:
-        """The narrow inner value behind a wide layer, if `name` is the output of such a layer."""
-        node = self.network.node(name)
-        while name not in self.sources and isinstance(node.op, Diagonal | Activation):
-            if isinstance(node.op, LiveNorm):
-                return None
-            (name,) = node.inputs
-            if name in self.sources:
-                return None
-            node = self.network.node(name)
-        return node.inputs[0] if isinstance(node.op, Mixing) and self._wide(node) else None
-
-    def _through(self, pivot: str, node: Node, op: Mixing) -> Form[N]:
-        """The form by way of a pivot: first over the pivot, then the pivot's own form put in."""
-        local = Composites(self.network, {pivot: pivot}, self.arithmetic)
-        local.deviations, local._landings = self.deviations, []
-        outer, inner = local._composed(node, op).matrix, self.form(pivot)
-        total = self.arithmetic.times(outer[:, :-1], inner.matrix)
-        return Form(inner.layout, self._shifted(total, outer[:, -1]))
 
     def _composed(self, node: Node, op: Mixing) -> Form[N]:
         """`W·(Σ A_j h_j + c) + b`, summed over blocks of the inner width."""

@@ -219,11 +219,6 @@ def test_functionals_are_bounded_once(monkeypatch, method):
             known.functionals(name, rows, offsets)
 
 
-def test_a_partition_of_another_domain_is_refused():
-    with pytest.raises(InputError, match="with 2 inputs is needed, but it is of 3"):
-        reach(wiggly(), Box(-1, 1), Adaptive(), partition=Partition(3, bytes([1, 0, 0])))
-
-
 @pytest.mark.parametrize("seed", range(20))
 def test_values_are_known_on_every_box(seed):
     rng = np.random.default_rng(seed)

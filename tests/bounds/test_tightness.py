@@ -78,13 +78,6 @@ def test_lean_bounds_hold_what_the_full_ones_hold():
 
 
 def test_errors_name_what_came_and_what_was_needed():
-    found = reach(small(), Box(-1, 1))
-    with pytest.raises(InputError, match="no node named 'nothing'"):
-        found.bounds("nothing")
-    with pytest.raises(InputError, match=r"8 columns.*\(2, 7\)"):
-        found.functionals("act1", np.zeros((2, 7)))
-    with pytest.raises(InputError, match="2 functionals need as many offsets"):
-        found.functionals("act1", np.zeros((2, 8)), np.zeros(3))
     with pytest.raises(InputError, match="at least 1 box"):
         Adaptive(boxes=0)
     with pytest.raises(InputError, match="3 inputs, but the domain has 2"):
