@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
+from scipy.sparse.linalg import LinearOperator
 
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import ranks
@@ -46,7 +47,7 @@ class Tiles:
 TILES = Tiles()
 
 
-class KhatriRao:
+class KhatriRao(LinearOperator):  # type: ignore[misc]
     """The linear map `K : R^n → R^(m×k)`, `K s = M2 diag(s) M1`.
 
     With row-major `vec`, `vec(K s) = (M2 ⊙ M1ᵀ) s`, where `⊙` is the column-wise Khatri-Rao
@@ -59,6 +60,8 @@ class KhatriRao:
     that a tile of hidden units is contiguous in both. Products compute in `dtype`, tile by tile,
     on all threads, and inside of `ranks.over_ranks` on all ranks: a sum over hidden units is the
     sum of the ranks' parts. Vectors and matrices are whole on every rank.
+
+    It is a linear operator of SciPy too, of shape `(m·k, n)`: `K @ s`, `K.T @ y`, `lsmr(K, w)`.
     """
 
     def __init__(self, M1: Stored, M2: Stored) -> None:
@@ -70,6 +73,7 @@ class KhatriRao:
         self.map_shape = int(M2.shape[0]), int(M1.shape[1])
         self._weights = {self.M1.dtype: (self.M1, self.M2T)}
         self._comm: Any = ranks.current() if 2.0 * self.width * self.rows >= TILES.shared else None
+        super().__init__(np.dtype(np.float64), (self.rows, self.width))
 
     @property
     def rows(self) -> int:
@@ -155,6 +159,14 @@ class KhatriRao:
         """`KᵀK = (M1 M1ᵀ) ∘ (M2ᵀ M2)`, `n × n` (proofs_check: gram-hadamard)."""
         M1, M2T = (np.asarray(to_dense(part), np.float64) for part in (self.M1, self.M2T))
         return np.asarray((M1 @ M1.T) * (M2T @ M2T.T))
+
+    # For SciPy
+
+    def _matvec(self, s: Vector) -> Vector:
+        return self.apply(np.ravel(s)).ravel()
+
+    def _rmatvec(self, y: Vector) -> Vector:
+        return self.apply_transposed(np.reshape(y, self.map_shape))
 
     # Tiles, threads, ranks
 

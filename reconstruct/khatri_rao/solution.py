@@ -95,7 +95,7 @@ class Solution:
     - `condition`: 2-norm condition number of K, None if not known, inf if K is singular. Direct:
       from singular values up to 512 equations, beyond it a lower estimate by power iterations
       with the triangular factor. Conjugate gradients: from the Lanczos matrix of the iteration,
-      a lower estimate.
+      a lower estimate (with whitening, times the condition of the whitening).
     - `history`: relative residual after each refinement step (direct) or inner iteration
       (conjugate gradients); `iterations` is their number.
     - `seconds`: time of the whole solve.

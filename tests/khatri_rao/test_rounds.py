@@ -80,19 +80,3 @@ def _counted(method, calls: list[str]):
         return method(*arguments, **named)
 
     return counted
-
-
-def test_weights_in_float64_are_converted_once() -> None:
-    planted = plant(16, 16, 1.5)
-    M1, M2, W = planted.M1, planted.M2, planted.W
-    fine = M1 + 1e-9 * np.random.default_rng(0).standard_normal(M1.shape)
-    assert fine.dtype == np.float64
-    K = KhatriRao(fine, M2.astype(np.float64))
-    Y = np.random.default_rng(1).standard_normal(W.shape)
-    before, exact = K.normal(Y, np.float32), K.normal(Y)
-    K.in_precision(np.float32)
-    assert np.array_equal(K.normal(Y, np.float32)[1], before[1])
-    assert np.array_equal(K.normal(Y)[1], exact[1])
-    found = solve(fine, M2, W, ConjugateGradient())
-    left = M2 @ (found.s[:, None] * fine) - W
-    assert np.linalg.norm(left) <= 1e-13 * np.linalg.norm(W)

@@ -29,7 +29,7 @@ from .planted import (
     tolerance,
 )
 
-SOLVERS = [Auto(), Direct(), ConjugateGradient()]
+SOLVERS = [Auto(), Direct(), ConjugateGradient(), ConjugateGradient(inner_dtype=np.float64)]
 SHAPES = [(1, 1), (1, 7), (6, 1), (4, 5), (9, 6), (16, 16)]
 
 

@@ -48,6 +48,8 @@ CALLS: dict[str, tuple[Callable[[rc.Network], Any], str]] = {
     "mlp": (lambda net: rc.Network.mlp(3), "at least one weight matrix, in a list, but got 3"),
     "inputs": (lambda net: net("x"), "inputs must be numbers, but are 'x' of the type str"),
     "solve": (lambda net: rc.ConjugateGradient(tolerance="1"), "tolerance of a solve must be"),
+    "inner": (lambda net: rc.ConjugateGradient(inner_dtype=3), "float32 or float64, .* is 3"),
+    "direct": (lambda net: rc.Direct(refinements=1.5), "refinements must be a whole number"),
     "auto": (lambda net: rc.Auto(dense_bytes=None), "dense_bytes must be a number"),
     "tolerance": (
         lambda net: rc.certify(net, net, domain=BOX, tolerance="1e-3"),

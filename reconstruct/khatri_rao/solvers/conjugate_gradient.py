@@ -13,11 +13,10 @@ of threads or of ranks. (Summing the float32 `d` instead left 1e-7 of it in the 
 random weights the error falls by `√(mk/n)` per iteration, the Marchenko-Pastur law, whatever the
 size.
 
-Dense weights are iterated on in tiles, as they are: correlated ones take more iterations. (To undo
-correlations by the Cholesky factors of M1ᵀM1 and M2 M2ᵀ does nothing for weights that are drawn.)
-Of weights kept with probability p, `K` has a fraction p² of its entries: it is formed as a sparse
-matrix where that is quicker, in float64. (Equations scaled to unit length saved a tenth of its
-iterations.) `K Kᵀ` is nearly dense all the same, so it is never formed.
+Dense weights are iterated on in tiles, whitened where they are correlated. Of weights kept with
+probability p, `K` has a fraction p² of its entries: it is formed as a sparse matrix where that is
+quicker, in float64. (Equations scaled to unit length saved a tenth of its iterations.) `K Kᵀ` is
+nearly dense all the same, so it is never formed.
 
 Rests on proofs_check: adjoint, sparse-pattern-rank, sparse-choice-of-p.
 """
@@ -34,12 +33,12 @@ import numpy as np
 import scipy.linalg as la
 from numpy.typing import DTypeLike
 
-from reconstruct.khatri_rao.operator import TILES, KhatriRao, Matrix
+from reconstruct.khatri_rao.operator import TILES, KhatriRao, Matrix, Stored
 from reconstruct.khatri_rao.rank import LIMITS as PATTERN
 from reconstruct.khatri_rao.rank import transposed_matrix
 from reconstruct.khatri_rao.solution import Cost, Solution, judged, relative_residual
 from reconstruct.numbers.arrays import Array, to_dense
-from reconstruct.numbers.given import number, whole
+from reconstruct.numbers.given import number, precision, whole
 from reconstruct.numbers.parallel import cpu_count, one_blas_thread
 from reconstruct.progress import Progress, Step, silent
 
@@ -60,11 +59,12 @@ class IterationLimits:
     float64: PrecisionLimits = PrecisionLimits(aim=1e-13, orthogonal=1e-14)
     # In real arithmetic the residual never grows: beyond this factor rounding has won.
     grown: float = 2.0
-    rounds: int = 12
     # Times the iterations that the Marchenko-Pastur law expects; equations of uneven length slow
     # the iteration down, and sparse steps are cheap.
     patience: float = 4.0
     sparse_patience: float = 10.0
+    # Spread of the second moments of M1 and M2 above which whitening is worth its products.
+    whiten_above: float = 16.0
     # Share of float32 GEMM speed: measured, maps of 96 × 96 to 256 × 256.
     efficiency: float = 0.6
     # Density of K below which a sparse product is quicker: it runs at this share of GEMM speed.
@@ -84,30 +84,37 @@ class ConjugateGradient:
 
     `tolerance`: relative residual to aim at; ending at rounding level above it also counts as
     solved. `max_iterations`: over all rounds (None: four times what the Marchenko-Pastur law
-    expects). Inner iterations are in float32; when that stops helping, the remaining rounds are in
-    float64.
+    expects). `refinements`: most rounds. `inner_dtype`: precision of the inner iterations; when
+    float32 stops helping, the remaining rounds are in float64.
     """
 
     tolerance: float = 1e-15
     max_iterations: int | None = None
+    refinements: int = 12
+    inner_dtype: DTypeLike = np.float32
 
     rational: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         number(self.tolerance, "the tolerance of a solve")
+        whole(self.refinements, "refinements")
         if self.max_iterations is not None:
             whole(self.max_iterations, "max_iterations")
+        precision(self.inner_dtype, "inner iterations are")
 
     def solve(self, operator: KhatriRao, W: Array, progress: Progress = silent) -> Solution:
         """Iterate on dense tiles, or on a sparse K where that is faster and fits."""
         most = min(PATTERN.entries, LIMITS.sparse_below * operator.rows * operator.width)
         if operator.sparse and operator.entries() <= most:
-            return _refined(operator, FormedK(operator), W, self, progress)
+            return _refined(
+                operator, Inner(FormedK(operator), "sparse-cg", np.asarray), W, self, progress
+            )
         if operator.sparse:
             operator = KhatriRao(to_dense(operator.M1), to_dense(operator.M2T).T)
         with one_blas_thread():  # BLAS's own threads would spin on while the tiles run in parallel
-            operator.in_precision(np.float32)
-            return _refined(operator, operator, W, self, progress)
+            inner = whitened(operator)
+            inner.K.in_precision(self.inner_dtype)
+            return _refined(operator, inner, W, self, progress)
 
     def cost(self, m: int, k: int, n: int, density: float = 1.0) -> Cost:
         """The weights in float32 and a few vectors, or a sparse K at 12 bytes an entry; iterations
@@ -124,6 +131,16 @@ class ConjugateGradient:
 # --- rounds --------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, eq=False)
+class Inner:
+    """The system of a round, `P K d = P R`: `condition` is that of the invertible P."""
+
+    K: Any  # a KhatriRao or a FormedK
+    name: str
+    precondition: Callable[[Matrix], Matrix]
+    condition: float = 1.0
+
+
 def expected_iterations(rows: int, width: int, tolerance: float = 1e-15) -> float:
     """Iterations by the Marchenko-Pastur law: `ln(2/tolerance) / ln √c`, `c = n/(mk)`.
 
@@ -137,30 +154,27 @@ def expected_iterations(rows: int, width: int, tolerance: float = 1e-15) -> floa
 
 
 def _refined(
-    operator: KhatriRao,
-    inner: KhatriRao | FormedK,
-    W: Array,
-    settings: ConjugateGradient,
-    progress: Progress,
+    operator: KhatriRao, inner: Inner, W: Array, settings: ConjugateGradient, progress: Progress
 ) -> Solution:
     """Rounds of CGLS on `inner` until the float64 residual meets the tolerance or stops falling."""
     s, residual = np.zeros(operator.width), float(W.any())
     R: Matrix = W
-    formed = isinstance(inner, FormedK)
-    dtype = np.dtype(np.float64 if formed else np.float32)
+    formed = isinstance(inner.K, FormedK)
+    dtype = np.dtype(np.float64 if formed else settings.inner_dtype)
     condition, tolerance = None, settings.tolerance
     history: list[float] = []
     patience = LIMITS.sparse_patience if formed else LIMITS.patience
     expected = int(patience * expected_iterations(operator.rows, operator.width)) + 100
     limit = expected if settings.max_iterations is None else settings.max_iterations
-    for _ in range(LIMITS.rounds):
+    for _ in range(settings.refinements):
         if residual <= tolerance or len(history) >= limit:
             break
         aim = _aim(tolerance, residual, LIMITS.of(dtype))
         notify = _digits(progress, tolerance, residual)
-        found = cgls(inner, R, dtype, aim, limit - len(history), notify)
-        condition = condition or found.condition()
-        candidate = s + inner.apply_transposed(found.Y)
+        found = cgls(inner.K, inner.precondition(R), dtype, aim, limit - len(history), notify)
+        if condition is None and (estimate := found.condition()) is not None:
+            condition = inner.condition * estimate
+        candidate = s + inner.K.apply_transposed(found.Y)
         R_new, new = relative_residual(operator, candidate, W)
         history += [residual * size for size in found.residuals]
         halved = new <= residual / 2
@@ -175,7 +189,7 @@ def _refined(
     wide = operator.width >= operator.rows
     status = judged(operator, s, W, residual, tolerance, full=wide, condition=condition, R=R)
     known = (operator.map_shape, None, condition, tuple(history))
-    return Solution(s, status, "sparse-cg" if formed else "cg", residual, *known)
+    return Solution(s, status, inner.name, residual, *known)
 
 
 def _aim(tolerance: float, residual: float, limits: PrecisionLimits) -> float:
@@ -260,6 +274,44 @@ def _digits(progress: Progress, tolerance: float, scale: float) -> Callable[[flo
         progress(Step("conjugate gradients", done, digits, residual))
 
     return notify
+
+
+# --- the systems that are iterated on ------------------------------------------------------------
+
+
+def whitened(operator: KhatriRao) -> Inner:
+    """`L2⁻¹ M2` and `M1 L1⁻ᵀ` in place of M2 and M1: it undoes correlations, and s is the same.
+
+    `K Kᵀ` is about `(M2 M2ᵀ) ⊗ (M1ᵀ M1) / n` for independent weights, so with
+    `M1ᵀM1 = L1 L1ᵀ` and `M2 M2ᵀ = L2 L2ᵀ` the whitened system has the spectrum of one with
+    independent entries of mean zero. A consistent system keeps its minimum-norm solution. Where the
+    condition of the two small matrices together is small, as it is for weights that were drawn,
+    the operator is left as it is.
+    """
+    left, spread2 = _inverse_root(operator.M2T)
+    right, spread1 = _inverse_root(operator.M1)
+    spread = math.sqrt(spread1 * spread2)
+    if spread <= LIMITS.whiten_above:
+        return Inner(operator, "cg", np.asarray)
+    whiter = KhatriRao(operator.M1 @ right.T, left @ operator.M2T.T)
+    return Inner(whiter, "cg", lambda R: np.asarray(left @ R @ right.T), spread)
+
+
+def _inverse_root(rows: Stored, together: int = 4096) -> tuple[Array, float]:
+    """`L⁻¹` with `L Lᵀ` the second moment `(1/n) Σ_l row_l row_lᵀ`, and its condition number.
+
+    Directions without weight (a zero column, two equal ones) are out of reach of K and dropped.
+    """
+    moment = np.zeros((rows.shape[1], rows.shape[1]))
+    for start in range(0, len(rows), together):
+        part = rows[start : start + together].astype(np.float64)
+        moment += part.T @ part / len(rows)
+    values, vectors = la.eigh(moment)
+    kept = values > max(values[-1], 0.0) * 1e-14  # below: rounding, not weights
+    values, vectors = values[kept], vectors[:, kept]
+    if not values.size:
+        return np.zeros((1, len(moment))), 1.0
+    return np.asarray((vectors / np.sqrt(values)).T), float(values[-1] / values[0])
 
 
 class FormedK:

@@ -23,7 +23,7 @@ from reconstruct.errors import InputError
 from reconstruct.khatri_rao.operator import KhatriRao
 from reconstruct.khatri_rao.solution import EPS, Cost, Solution, judged, refine, relative_residual
 from reconstruct.numbers.arrays import Array
-from reconstruct.numbers.given import number
+from reconstruct.numbers.given import number, whole
 from reconstruct.numbers.parallel import one_blas_thread, physical_memory
 from reconstruct.progress import Progress, Step, silent
 
@@ -34,7 +34,6 @@ class DirectLimits:
 
     one_thread: int = 1024  # equations: below, threads of BLAS wait more than they work
     singular_values: int = 512  # equations up to which all of them are computed
-    refinements: int = 5  # most steps
     power_steps: int = 12  # two triangular solves each: the estimate is good to some per cent
     efficiency: float = 0.5  # of GEMM speed, for QR at 1,000 to 4,000 equations
 
@@ -46,15 +45,18 @@ LIMITS = DirectLimits()
 class Direct:
     """Settings of the direct solver.
 
-    `tolerance`: relative residual that counts as solved even above rounding level.
+    `tolerance`: relative residual that counts as solved even above rounding level;
+    `refinements`: most steps of iterative refinement.
     """
 
     tolerance: float = 1e-14
+    refinements: int = 5
 
     rational: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         number(self.tolerance, "the tolerance of a solve")
+        whole(self.refinements, "refinements")
 
     def solve(self, operator: KhatriRao, W: Array, progress: Progress = silent) -> Solution:
         """Factor, solve, refine; the rank-revealing factorisation when it matters."""
@@ -68,7 +70,7 @@ class Direct:
                 np.inf,
                 lambda R: factor.solve(R.ravel()),
                 lambda s: relative_residual(operator, s, W),
-                LIMITS.refinements + 1,
+                self.refinements + 1,
             )
         residual = history[-1] if history else relative_residual(operator, s, W)[1]
         progress(Step("factoring", 1.0, 1.0, residual))
