@@ -171,7 +171,7 @@ def save(network: Network, path: str | os.PathLike[str], *, dtype: Any = np.floa
 class Origin:
     """Which bytes a network was read from, hashed while they were read: what a certificate pins.
 
-    The file's name, format and SHA-256 as stored; `data` gives those of files beside it.
+    The file's name and SHA-256 as stored; `data` gives those of files beside it.
 
     `nnet_header` says that the header of a .nnet file is a part of the function; `compared` that
     no value was found to differ from another program's, which a user may waive (ONNX files);
@@ -179,7 +179,6 @@ class Origin:
     """
 
     file: str
-    format: str
     sha256: str
     data: Mapping[str, str] = field(default_factory=dict)
     nnet_header: bool = False
@@ -194,7 +193,6 @@ class Origin:
             return None
         return cls(
             told["file"],
-            told["format"],
             told["sha256"],
             dict(told.get("data_sha256", {})),
             bool(told.get("nnet_header_folded", False)),
@@ -204,16 +202,15 @@ class Origin:
 
     def document(self) -> dict[str, Any]:
         """The fields by which a document names the network; absent parts are left out."""
-        part: dict[str, Any] = {"file": self.file, "sha256": self.sha256}
-        if self.data:
-            part["data_sha256"] = dict(sorted(self.data.items()))
-        if self.nnet_header:
-            part["nnet_header"] = True
-        if not self.compared:
-            part["unchecked_reading"] = True
-        if self.casts:
-            part["casts"] = dict(self.casts)
-        return part
+        parts: dict[str, Any] = {
+            "file": self.file,
+            "sha256": self.sha256,
+            "data_sha256": dict(sorted(self.data.items())),
+            "nnet_header": self.nnet_header,
+            "unchecked_reading": not self.compared,
+            "casts": dict(self.casts),
+        }
+        return {key: value for key, value in parts.items() if value}
 
     def differs(self, stated: Mapping[str, Any]) -> str | None:
         """The first field in which a document's statement is not of these bytes, if any is."""
