@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -267,11 +266,6 @@ class Points:
         chosen = rng.integers(0, len(self), size=limit)
         codes = rng.integers(0, 2, size=(limit, self.size))
         return np.where(codes == 1, hi[chosen], lo[chosen])
-
-    def each(self) -> Iterator[Box]:
-        """The boxes one by one."""
-        for lo, hi in zip(*self.boxes, strict=True):
-            yield Box(lo, hi)
 
     def __repr__(self) -> str:
         around = f", radius {self.radius:g}" if self.radius else ""

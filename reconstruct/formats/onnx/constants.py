@@ -200,13 +200,8 @@ def matmul(call: Call, build: Builder) -> Array:
             f"multiplies constants other than matrices of finite floats in at most "
             f"{LIMITS.products} products; fold constants when exporting"
         )
-    rows, columns = ([[Fraction(float(v)) for v in row] for row in m] for m in (a, b.T))
-    exact = [[float(_dot(row, column)) for column in columns] for row in rows]
-    return np.array(exact, np.float64).reshape(call.shape).astype(a.dtype)
-
-
-def _dot(a: list[Fraction], b: list[Fraction]) -> Fraction:
-    return sum((x * y for x, y in zip(a, b, strict=True)), Fraction(0))
+    fractions = np.vectorize(lambda v: Fraction(float(v)), otypes=[object])
+    return np.asarray((fractions(a) @ fractions(b)).astype(np.float64).astype(a.dtype))
 
 
 def cast(call: Call, build: Builder) -> Array:

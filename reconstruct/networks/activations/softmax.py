@@ -3,8 +3,7 @@
     p_i = e^(z_i) / Σ_j e^(z_j)   over the n units of each row.
 
 p_i rises with z_i and falls with every other. Its derivative along δ is p_i (δ_i − Σ_j p_j δ_j),
-in size at most 2 p_i (1 − p_i) max|δ| ≤ max|δ|/2; the second one, p_i ((δ_i − m)² − v) with m and
-v the mean and variance of δ under p, is at most 4 max|δ|².
+in size at most 2 p_i (1 − p_i) max|δ| ≤ max|δ|/2.
 
 Rests on proofs_check: softmax-errors.
 """

@@ -11,7 +11,7 @@ Sums over windows: average pooling is one, followed by a division that a `Scalin
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -377,13 +377,6 @@ class Convolution(Mixing):
         rows = np.zeros((stop - start, self.shape[1]))
         rows[np.arange(stop - start), np.arange(start, stop)] = 1.0
         return np.ascontiguousarray(self.linear(rows).T)
-
-    def only(self, start: int, stop: int) -> Convolution:
-        """The groups `start:stop` alone, of their own input channels."""
-        each = self.channels // self.groups
-        rows, part = slice(start * each, stop * each), stop - start
-        narrow = replace(self.geometry, channels=part * self.kernel.shape[1])
-        return Convolution(self.kernel[rows], narrow, self.offsets[rows], part)
 
     @cached_property
     def least(self) -> float:
