@@ -154,6 +154,13 @@ class Rationals:
         found = [(Fraction(n, self.unit), Fraction(r)) for n, r in ends]
         return [(middle - radius, middle + radius) for middle, radius in found]
 
+    def fractions(self) -> npt.NDArray[np.object_]:
+        """The numbers, which have to be known exactly."""
+        if self.radius.any():
+            raise NotCheckable("a number is not rational")
+        flat = [Fraction(number, self.unit) for number in self.whole.integers()]
+        return np.array(flat, dtype=object).reshape(self.whole.shape)
+
     # --- sums and products ----------------------------------------------------------------------
 
     def plus(self, other: Self) -> Self:

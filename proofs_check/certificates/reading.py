@@ -14,11 +14,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from math import isfinite
-from typing import Annotated, TypeAlias, TypeVar, get_args, get_type_hints
+from typing import Annotated, Any, NamedTuple, TypeAlias, TypeVar, get_args, get_type_hints
 
 import numpy as np
 
-from proofs_check.certificates.rationals import Interval, RationalNorm
+from proofs_check.certificates.rationals import Interval
 from proofs_check.certificates.report import CheckFailed, NotCheckable, Unreadable
 from reconstruct.errors import InputError
 from reconstruct.networks import Box
@@ -42,14 +42,23 @@ def many(reader: Reader[Item]) -> Reader[tuple[Item, ...]]:
     return lambda value, field: tuple(reader(entry, field) for entry in as_list(value, field))
 
 
+def row(what: str, *readers: Reader[Any]) -> Reader[tuple[Any, ...]]:
+    """A list of so many values, each read in its own way."""
+
+    def one(value: Json, field: str) -> tuple[Any, ...]:
+        entries = as_list(value, field)
+        if len(entries) != len(readers):
+            raise CheckFailed(field, f"{what} are needed")
+        return tuple(read(entry, field) for read, entry in zip(readers, entries, strict=True))
+
+    return one
+
+
 def by_name(reader: Reader[Item]) -> Reader[dict[str, Item]]:
     """An object of any names: what the reader makes of each value."""
-
-    def named(value: Json, field: str) -> dict[str, Item]:
-        found = as_object(value, field)
-        return {name: reader(entry, f"{field}.{name}") for name, entry in found.items()}
-
-    return named
+    return lambda value, field: {
+        name: reader(entry, f"{field}.{name}") for name, entry in as_object(value, field).items()
+    }
 
 
 def maybe(reader: Reader[Item]) -> Reader[Item | None]:
@@ -128,63 +137,47 @@ def _shown(value: Json) -> str:
 # --- objects --------------------------------------------------------------------------------------
 
 
-class Fields:
-    """An object whose fields are taken one by one; `notes` names those that are for people."""
-
-    def __init__(self, value: Json, path: str, notes: str = "") -> None:
-        self.found, self.path, self.known = as_object(value, path), path, set(notes.split())
-
-    def __call__(self, name: str, reader: Reader[Item], default: Json = None) -> Item:
-        self.known.add(name)
-        return reader(self.found.get(name, default), self.named(name))
-
-    def named(self, name: str) -> str:
-        return f"{self.path}.{name}" if self.path else name
-
-    def end(self) -> None:
-        """Nothing else may stand in the object."""
-        for name in self.found.keys() - self.known:
-            raise CheckFailed(
-                self.named(name), "this field is not known to the checker; leave it out"
-            )
-
-
 def built(kind: Callable[..., Item], notes: str = "") -> Reader[Item]:
-    """A reader of objects with the fields of a dataclass: each `Annotated` by its reader, and by
-    what counts where it is absent."""
+    """A reader of objects with the fields of a class: each `Annotated` by its reader, and by what
+    counts where it is absent. Nothing else may stand there but `notes`, which are for people."""
 
-    def whole_object(value: Json, field: str) -> Item:
-        take, made = Fields(value, field, notes), dict[str, object]()
+    def whole_object(value: Json, path: str) -> Item:
+        found, made = as_object(value, path), dict[str, object]()
+        at = f"{path}." if path else ""
         for name, hint in get_type_hints(kind, include_extras=True).items():
             _, reader, *default = get_args(hint)
-            made[name] = take(name, reader, *default)
-        take.end()
+            made[name] = reader(found.get(name, *default), at + name)
+        for name in found.keys() - made.keys() - set(notes.split()):
+            raise CheckFailed(at + name, "this field is not known to the checker; leave it out")
         return kind(**made)
 
     return whole_object
 
 
+class _Ends(NamedTuple):
+    """Lower and upper ends: of one box, or, of the kind "boxes" and "points", a row for each."""
+
+    kind: Annotated[str, text, "box"]
+    lo: Annotated[Json, lambda value, field: value]
+    hi: Annotated[Json, lambda value, field: value]
+
+
 def as_domain(value: Json, field: str = "domain") -> tuple[Box, ...]:
-    """One box, or, of kind "boxes" and "points", a list of lower and of upper ends per box."""
-    take = Fields(value, field)
-    kind = take("kind", text, "box")
-    if kind not in ("box", "boxes", "points"):
-        raise NotCheckable(f"a domain of the kind {_shown(kind)} is not known to this checker")
-    rows = _only_row if kind == "box" else many(many(number))
-    lows, highs = take("lo", rows), take("hi", rows)
-    take.end()
+    """The boxes of a domain, all of one size."""
+    ends = built(_Ends)(value, field)
+    if ends.kind not in ("box", "boxes", "points"):
+        raise NotCheckable(f"a domain of the kind {_shown(ends.kind)} is not known to this checker")
+    one = ends.kind == "box"
+    sides = (([ends.lo] if one else ends.lo), "lo"), (([ends.hi] if one else ends.hi), "hi")
+    lows, highs = (many(many(number))(rows, f"{field}.{name}") for rows, name in sides)
     if not lows or len(lows) != len(highs):
         raise CheckFailed(field, f"{len(lows)} lower and {len(highs)} upper ends are no boxes")
     boxes = tuple(_box(lo, hi) for lo, hi in zip(lows, highs, strict=True))
     if len({box.size for box in boxes}) != 1:
         raise CheckFailed(field, "its boxes do not have the same number of inputs")
-    if kind == "points" and any((box.lo != box.hi).any() for box in boxes):
+    if ends.kind == "points" and any((box.lo != box.hi).any() for box in boxes):
         raise CheckFailed(field, "points have no width")
     return boxes
-
-
-def _only_row(value: Json, field: str) -> tuple[tuple[float, ...], ...]:
-    return (many(number)(value, field),)
 
 
 def _box(lower: tuple[float, ...], upper: tuple[float, ...]) -> Box:
@@ -197,34 +190,16 @@ def _box(lower: tuple[float, ...], upper: tuple[float, ...]) -> Box:
         raise CheckFailed("domain", str(error)) from None
 
 
-def _norm(value: Json, field: str) -> RationalNorm:
-    take = Fields(value, field)
-    norm = take("gamma", many(rational)), take("beta", many(rational))
-    take.end()
-    return norm
-
-
 def _interval(value: Json, field: str) -> Interval:
-    ends = many(rational)(value, field)
-    if len(ends) != 2 or ends[0] > ends[1]:
-        raise CheckFailed(field, "two rationals per output are needed, the smaller one first")
-    return ends[0], ends[1]
-
-
-def _pair_of_names(value: Json, field: str) -> tuple[str, str]:
-    names = many(text)(value, field)
-    if len(names) != 2:
-        raise CheckFailed(field, "pairs of names are needed")
-    return names[0], names[1]
+    low, high = row("two rationals per output", rational, rational)(value, field)
+    if low > high:
+        raise CheckFailed(field, "the smaller rational has to be the first")
+    return low, high
 
 
 def _unit_pair(value: Json, field: str) -> PairClaim:
-    row = as_list(value, field)
-    if len(row) != 5:
-        raise CheckFailed(field, "node, unit, node, unit and a hex float are needed")
-    names, units = (text(row[0], field), text(row[2], field)), (row[1], row[3])
-    first, second = (whole(unit, field) for unit in units)
-    return PairClaim(names[0], first, names[1], second, number(row[4], field))
+    what = "node, unit, node, unit and a hex float"
+    return PairClaim(*row(what, text, whole, text, whole, number)(value, field))
 
 
 def _power(value: Json, field: str) -> int:
@@ -292,6 +267,13 @@ class PairClaim:
     factor: float
 
 
+class RationalNorm(NamedTuple):
+    """Gammas and betas in place of those in the file."""
+
+    gamma: Annotated[tuple[Fraction, ...], many(rational)]
+    beta: Annotated[tuple[Fraction, ...], many(rational)]
+
+
 @dataclass(frozen=True)
 class FilePart:
     """How a document names a network: its file, the hashes that pin it, where it may lie."""
@@ -321,13 +303,13 @@ class Claims:
     bound: Annotated[float | None, maybe(nonnegative)]
     float64_bound: Annotated[float | None, maybe(nonnegative)]
     float32_bound: Annotated[float | None, maybe(nonnegative)]
-    alignment: Annotated[tuple[tuple[str, str], ...], many(_pair_of_names)]
+    alignment: Annotated[tuple[tuple[str, str], ...], many(row("pairs of names", text, text))]
     tree: Annotated[bytes | None, maybe(_tree)]
     pairs: Annotated[tuple[PairClaim, ...], many(_unit_pair), []]
     scales: Annotated[Mapping[str, tuple[int, ...]], by_name(many(_power))]
     segments: Annotated[tuple[Segment, ...], _segments]
     exact_identity: Annotated[bool, flag, False]
-    exact_norms: Annotated[Mapping[str, RationalNorm] | None, maybe(by_name(_norm))]
+    exact_norms: Annotated[Mapping[str, RationalNorm] | None, maybe(by_name(built(RationalNorm)))]
     witness: Annotated[Witness | None, maybe(built(Witness))]
 
     def check_segment(self, index: int, derived: Segment) -> None:
