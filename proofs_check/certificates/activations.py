@@ -24,7 +24,15 @@ from math import inf, isfinite
 import numpy as np
 
 from proofs_check.certificates import curves
-from proofs_check.certificates.arithmetic import Floats, Marks, above, below, float_above
+from proofs_check.certificates.arithmetic import (
+    Floats,
+    Marks,
+    above,
+    below,
+    float_above,
+    plus,
+    times,
+)
 from proofs_check.certificates.rationals import Interval, Places, Range
 from proofs_check.certificates.report import NotCheckable
 from reconstruct.networks.activations import Curve, Exponential, Line, MaxPool, Unitwise
@@ -60,6 +68,7 @@ class Bend:
         self._require(op)
         slopes = [abs(end) for piece in self.pieces for end in _slopes(piece)]
         self.lipschitz = float_above(max(slopes))
+        self.op = op
 
     def _require(self, op: Unitwise) -> None:
         """Pieces that cover the line without a gap, of finite numbers, and meet in one value."""
@@ -77,6 +86,11 @@ class Bend:
             ends = (_enclosed(piece, Fraction(left.hi), EXP_BITS) for piece in (left, right))
             if len({end for pair in ends for end in pair}) != 1:
                 raise NotCheckable(f"{what} that do not meet at {left.hi}")
+
+    @property
+    def slope(self) -> float:
+        """Of the line that inner units are on."""
+        return float(self.op.piece.slope)
 
     def steepness(self, slope: float) -> float:
         """A Lipschitz constant of f(z) − slope·z."""
@@ -99,6 +113,19 @@ class Bend:
         return min(p.lo for p in found), max(p.hi for p in found)
 
     # --- floats ---------------------------------------------------------------------------------
+
+    def deviation(self, lo: Floats, hi: Floats) -> Floats:
+        """sup |f(z) − slope·z| over a range: steepness times the way off the line, and its rest."""
+        ends, outside = self.line(self.slope), np.zeros(len(lo))
+        for end, bound, sign in ((ends[0], lo, -1.0), (ends[1], hi, 1.0)):
+            if isfinite(end):
+                past = np.where(bound == end, 0.0, sign * (bound - end))
+                outside = np.maximum(outside, np.where(past > 0, above(past), 0.0))
+            outside = np.where(np.isnan(bound), np.inf, outside)
+        if not (outside.any() or self.rest):  # all on their line, of millions of units perhaps
+            return np.broadcast_to(0.0, outside.shape)
+        off = times(outside, np.full(1, self.steepness(self.slope)))
+        return plus(off, np.full(1, self.rest))
 
     def values(self, z: Floats) -> Range:
         """f(z) between two floats; equal where nothing is rounded."""

@@ -33,6 +33,7 @@ from proofs_check.certificates.arithmetic import (
     dot,
     exact,
     short_product,
+    side_by_side,
 )
 from proofs_check.certificates.rationals import (
     BITS,
@@ -44,7 +45,6 @@ from proofs_check.certificates.rationals import (
     plain,
 )
 from proofs_check.certificates.report import NotCheckable
-from proofs_check.certificates.threads import side_by_side
 from reconstruct.networks import Convolution, LiveNorm, Network, Node
 from reconstruct.networks.activations import Unitwise
 from reconstruct.networks.maps import Cast, Diagonal, Mixing, Norm, Placement, Scaling, Select
@@ -421,7 +421,7 @@ class Forms:
             scale, shift = self.diagonal(name, op, positions, start, stop)
             return form.scaled(scale).shifted(shift)
         if isinstance(op, Unitwise):
-            slope = op.piece.slope
+            slope = self.bend(node).slope
             line = form if slope == 1 else form.scaled(Rationals.of(np.full(form.rows, slope)))
             doubt = self.doubts[name].reshape(-1, positions)[start:stop].max(axis=1)
             return line.shifted(Rationals.of(np.zeros(len(doubt)), doubt)) if doubt.any() else line

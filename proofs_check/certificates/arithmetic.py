@@ -14,21 +14,26 @@ Rests on proofs_check: exact-splitting, accumulated-rounding.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 from math import inf, nextafter
 from sys import float_info
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
+from threadpoolctl import threadpool_limits
 
 Floats = npt.NDArray[np.float64]
 Digits = npt.NDArray[np.int64]
 Marks = npt.NDArray[np.bool_]
+Item = TypeVar("Item")
+Found = TypeVar("Found")
 Matrix: TypeAlias = "sparse.csr_array"  # or an array of floats
 
 UNIT, TINY = 2.0**-53, 2.0**-1074
@@ -358,3 +363,33 @@ class Tally:
     def ends(self) -> tuple[Floats, Floats]:
         """Bounds of the true sum, from below and from above."""
         return self.lowest(), -Tally(-self.value, self.slack).lowest()
+
+
+# --- blocks side by side --------------------------------------------------------------------------
+
+
+def side_by_side(function: Callable[[Item], Found], items: Sequence[Item]) -> Iterator[Found]:
+    """`function(item)` for every item, in their order, as many at a time as there are processors:
+    each is a proof of its own.
+
+    The first is done alone and fills what is kept for the others. Matrix products take one thread
+    each; no more is under way, or waits, than there are threads.
+    """
+    count = processors()
+    if len(items) < 3 or count == 1:
+        yield from map(function, items)
+        return
+
+    def quietly(item: Item) -> Found:
+        with np.errstate(all="ignore"):  # threads do not take it over from who started them
+            return function(item)
+
+    yield function(items[0])
+    with threadpool_limits(1, "blas"), ThreadPoolExecutor(count) as pool:
+        for start in range(1, len(items), count):
+            yield from pool.map(quietly, items[start : start + count])
+
+
+def processors() -> int:
+    """How many processors this process may use; not every platform tells."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -16,26 +16,16 @@ from pathlib import Path
 
 import numpy as np
 
+from proofs_check.certificates import reading
 from proofs_check.certificates.arithmetic import gradual_underflow
-from proofs_check.certificates.files import SHARED, read_certificate, read_network
+from proofs_check.certificates.cuts import scaled
+from proofs_check.certificates.identity import Identity, LiveIdentity
 from proofs_check.certificates.joint import prove_jointly
-from proofs_check.certificates.live_identity import prove_live_identity
 from proofs_check.certificates.points import check_witness, prove_at_points
 from proofs_check.certificates.rationals import RationalNorm
 from proofs_check.certificates.reach import prove_reach
-from proofs_check.certificates.reading import (
-    REACH,
-    Claims,
-    Json,
-    as_file,
-    covers,
-    digest,
-    parse,
-    read,
-)
 from proofs_check.certificates.recursion import KINDS, Recursion, figures
 from proofs_check.certificates.report import CheckFailed, CheckReport, CheckStatus, NotCheckable
-from proofs_check.certificates.scaling import scaled
 from reconstruct.formats.files import as_path
 from reconstruct.networks import LiveNorm, Network
 from reconstruct.networks.maps import Norm
@@ -81,18 +71,18 @@ def _check(path: Path, target: Path | None, candidate: Path | None) -> CheckRepo
             "this process flushes numbers below 2^-1022 to zero, so that no rounding here is "
             "outward; unload what was compiled with -ffast-math (see LD_PRELOAD) and check again"
         )
-    content, folder = read_certificate(path)
-    document = parse(content)
-    if document["schema"] == REACH:
+    content, folder = reading.read_certificate(path)
+    document = reading.parse(content)
+    if document["schema"] == reading.REACH:
         return _check_reach(document, folder, target, candidate)
-    claims = read(document)
-    ours = read_network(claims.target, "target", target, folder)
-    theirs = read_network(claims.candidate, "candidate", candidate, folder)
+    claims = reading.read(document)
+    ours = reading.read_network(claims.target, "target", target, folder)
+    theirs = reading.read_network(claims.candidate, "candidate", candidate, folder)
     _require_sizes(claims, ours, theirs)
     _require_order(claims)
     verified, found = _prove(claims, ours, theirs)
     _require_words(claims)
-    if document.get("digest") != digest(document):
+    if document.get("digest") != reading.digest(document):
         raise CheckFailed("digest", "the certificate was changed after it was written")
     figures = {name: getattr(claims, name) for name in ("bound", *KINDS)}
     claimed = {name: figure for name, figure in figures.items() if figure is not None}
@@ -111,18 +101,20 @@ def _check(path: Path, target: Path | None, candidate: Path | None) -> CheckRepo
 def _shared(*networks: Network) -> tuple[str, ...]:
     """Which of the two networks were read by the certifier's reader, and without a second one."""
     pairs = zip(("target", "candidate"), networks, strict=True)
-    found = [(name, network.metadata) for name, network in pairs if SHARED in network.metadata]
+    found = [
+        (name, network.metadata) for name, network in pairs if reading.SHARED in network.metadata
+    ]
     alone = " (not compared with another program)"
     return tuple(name + alone * (told.get("compared", {}) is None) for name, told in found)
 
 
 def _check_reach(
-    document: dict[str, Json], folder: Path, target: Path | None, candidate: Path | None
+    document: dict[str, reading.Json], folder: Path, target: Path | None, candidate: Path | None
 ) -> CheckReport:
     """A lower bound: what no norms can do."""
     given = {"target": target, "candidate": candidate}
     networks = {
-        name: read_network(as_file(document.get(name), name), name, place, folder)
+        name: reading.read_network(reading.as_file(document.get(name), name), name, place, folder)
         for name, place in given.items()
     }
     reason = prove_reach(document, networks["target"], networks["candidate"])
@@ -130,7 +122,7 @@ def _check_reach(
     return CheckReport(CheckStatus.ACCEPTED, reason=reason, verified=("bound",), shared=shared)
 
 
-def _require_order(claims: Claims) -> None:
+def _require_order(claims: reading.Claims) -> None:
     """A figure of an evaluation holds the bound at least: both are claimed or neither is."""
     for name in KINDS:
         figure: float | None = getattr(claims, name)
@@ -138,7 +130,7 @@ def _require_order(claims: Claims) -> None:
             raise CheckFailed(name, f"{figure} is claimed, which is below the bound {claims.bound}")
 
 
-def _require_sizes(claims: Claims, target: Network, candidate: Network) -> None:
+def _require_sizes(claims: reading.Claims, target: Network, candidate: Network) -> None:
     for size in ("size_in", "size_out"):
         if getattr(target, size) != getattr(candidate, size):
             raise CheckFailed("candidate", f"the two networks differ in {size}")
@@ -147,7 +139,7 @@ def _require_sizes(claims: Claims, target: Network, candidate: Network) -> None:
 
 
 def _prove(
-    claims: Claims, target: Network, candidate: Network
+    claims: reading.Claims, target: Network, candidate: Network
 ) -> tuple[tuple[str, ...], dict[str, float]]:
     """Prove again what the verdict rests on; the names of what was proved, and the figures of
     evaluations in floats that follow."""
@@ -169,9 +161,9 @@ def _prove(
     if claims.exact_identity:
         norms = _rational_norms(claims, candidate)
         if any(isinstance(node.op, LiveNorm) for node in candidate.nodes):
-            prove_live_identity(claims, target, candidate, norms)
+            LiveIdentity(claims, target, candidate, norms).run()
         else:
-            Recursion(claims, model, candidate, norms).run()
+            Identity(claims, model, candidate, norms).run()
         verified.append("exact_identity")
     if claims.verdict == "refuted" or claims.witness is not None:
         check_witness(claims, target, candidate)
@@ -179,16 +171,16 @@ def _prove(
     return tuple(verified), found
 
 
-def _prove_figures(claims: Claims, recursion: Recursion) -> dict[str, float]:
+def _prove_figures(claims: reading.Claims, recursion: Recursion) -> dict[str, float]:
     """Prove the bound again; and what follows for evaluations in floats, be it more or less than
     what is claimed of them."""
     recursion.run()
     found = figures(recursion)
-    covers("bound", claims.bound, found["bound"])
+    reading.covers("bound", claims.bound, found["bound"])
     return found
 
 
-def _rational_norms(claims: Claims, candidate: Network) -> dict[str, RationalNorm]:
+def _rational_norms(claims: reading.Claims, candidate: Network) -> dict[str, RationalNorm]:
     """The rational norms of an exact certificate, one gamma and beta per channel."""
     if claims.exact_norms is None:
         raise CheckFailed("exact_norms", "an exact identity needs rational norms")
@@ -199,7 +191,7 @@ def _rational_norms(claims: Claims, candidate: Network) -> dict[str, RationalNor
     return dict(claims.exact_norms)
 
 
-def _require_words(claims: Claims) -> None:
+def _require_words(claims: reading.Claims) -> None:
     """Verdict and rigor are what the proofs give, and no more."""
     if claims.verdict == "certified":
         if claims.bound is None:

@@ -11,22 +11,30 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
-from proofs_check.certificates.activations import Bend
 from proofs_check.certificates.affine import Form, Forms, common, runs
-from proofs_check.certificates.arithmetic import Floats, plus, times
+from proofs_check.certificates.arithmetic import Floats
 from proofs_check.certificates.ranges import needed
-from proofs_check.certificates.rationals import Range, RationalNorm
+from proofs_check.certificates.rationals import RationalNorm
 from proofs_check.certificates.reading import Claims
 from proofs_check.certificates.report import CheckFailed, NotCheckable
 from reconstruct.networks import LiveNorm, MatrixProduct, Network, Node, Softmax
-from reconstruct.networks.activations import MaxPool, Unitwise
-from reconstruct.networks.maps import Diagonal, Map, Mixing, Scaling
+from reconstruct.networks.activations import Line, MaxPool, Unitwise
+from reconstruct.networks.maps import Dense, Diagonal, Map, Mixing, Scaling, Sparse
 from reconstruct.networks.operation import Add
 
-SCALING = ("factor", "divisor", "offset")
+MEANING: dict[type, tuple[str, ...]] = {  # what two operations at a cut have to have in common
+    Add: (),
+    MaxPool: ("windows",),
+    Unitwise: ("pieces",),
+    Softmax: (),
+    MatrixProduct: (),
+    LiveNorm: ("gamma", "beta", "centred", "eps", "positions"),
+    Scaling: ("factor", "divisor", "offset"),
+}
 
 
 class Cuts(ABC):
@@ -132,36 +140,79 @@ class Cuts(ABC):
 
 
 def alike(ours: Node, theirs: Node) -> bool:
-    """Two sums, two scalings by the same numbers, two maxima over the same windows, two activations
-    of the same pieces, two operations that are evaluated, or two other maps: of those the forms are
-    compared, whatever they are."""
-    if isinstance(ours.op, Add) or isinstance(theirs.op, Add):
-        return isinstance(ours.op, Add) and isinstance(theirs.op, Add)
-    if isinstance(ours.op, Scaling) and isinstance(theirs.op, Scaling):
-        pairs = [(getattr(ours.op, p), getattr(theirs.op, p)) for p in SCALING]
-        return all(bool(np.array_equal(a, b)) for a, b in pairs)
-    if isinstance(ours.op, MaxPool) and isinstance(theirs.op, MaxPool):
-        return bool(np.array_equal(ours.op.windows, theirs.op.windows))
-    if isinstance(ours.op, Softmax | MatrixProduct):
-        return type(ours.op) is type(theirs.op)
-    if not (isinstance(ours.op, Unitwise) and isinstance(theirs.op, Unitwise)):
-        return all(isinstance(node.op, Mixing | Diagonal) for node in (ours, theirs))
-    return tuple(ours.op.pieces) == tuple(theirs.op.pieces)
+    """Two sums, two maxima over the same windows, two activations of the same pieces, two scalings
+    by the same numbers, two operations that are evaluated; or two other maps: of those the forms
+    are compared, whatever they are."""
+    pair = ours.op, theirs.op
+    both_scale = all(isinstance(op, Scaling) for op in pair)
+    for kind, parts in MEANING.items():
+        if any(isinstance(op, kind) for op in pair) and (kind is not Scaling or both_scale):
+            same = all(isinstance(op, kind) for op in pair)
+            return same and all(np.array_equal(*(getattr(op, p) for op in pair)) for p in parts)
+    return all(isinstance(op, Mixing | Diagonal) for op in pair)
 
 
-def deviation(node: Node, bend: Bend, reached: Range) -> Floats:
-    """sup |f(z) − slope·z| over the range: steepness times the way off the line, and its rest."""
-    assert isinstance(node.op, Unitwise)
-    slope = float(node.op.piece.slope)
-    ends = bend.line(slope)
-    outside = np.zeros(len(reached[0]))
-    for end, bound, sign in ((ends[0], reached[0], -1.0), (ends[1], reached[1], 1.0)):
-        if np.isfinite(end):
-            past = sign * (bound - end)
-            past = np.where(bound == end, 0.0, np.where(past > 0, np.nextafter(past, np.inf), past))
-            outside = np.maximum(outside, np.where(np.isnan(past), np.inf, past))
-        outside = np.where(np.isnan(bound), np.inf, outside)
-    if not (outside.any() or bend.rest):  # all on their line, of millions of units perhaps
-        return np.broadcast_to(0.0, outside.shape)
-    off = times(np.maximum(outside, 0.0), np.full(1, bend.steepness(slope)))
-    return plus(off, np.full(1, bend.rest))
+# --- units scaled by powers of two ----------------------------------------------------------------
+#
+# Where an activation is a line through the origin on either side of 0, f(2^e z) = 2^e f(z). So the
+# row of a unit may be multiplied by 2^e if its column in every map that follows is divided by it. A
+# certificate names the powers; here it is checked that the units lie between plain maps, that
+# nothing else uses them, and that no product is rounded: then it is the same function.
+
+
+def scaled(target: Network, scales: Mapping[str, tuple[int, ...]]) -> Network:
+    """The target with its units scaled, after checking that it is the same function."""
+    nodes = {node.name: node for node in target.nodes}
+    for name, powers in scales.items():
+        before, after = _neighbours(target, nodes, name)
+        if len(powers) != target.sizes[name]:
+            raise CheckFailed("scales", f"one power for each unit of {name!r} is needed")
+        nodes[before] = _rescaled(nodes[before], np.array(powers), None)
+        for user in after:
+            nodes[user] = _rescaled(nodes[user], None, -np.array(powers))
+    chosen = tuple(nodes[node.name] for node in target.nodes)
+    return replace(target, nodes=chosen) if scales else target
+
+
+def _neighbours(
+    target: Network, nodes: Mapping[str, Node], name: str
+) -> tuple[str, tuple[str, ...]]:
+    """The map before an activation and the maps behind it, if its units can be scaled."""
+    node = nodes.get(name)
+    if node is None or not isinstance(node.op, Unitwise) or not _homogeneous(node.op):
+        raise CheckFailed("scales", f"{name!r} is no activation that can be scaled")
+    (before,) = node.inputs
+    users = tuple(n.name for n in target.nodes if name in n.inputs)
+    others = [n.name for n in target.nodes if before in n.inputs]
+    maps = [nodes.get(neighbour) for neighbour in (before, *users)]
+    plain = all(n is not None and isinstance(n.op, Dense | Sparse) for n in maps)
+    if not plain or not users or others != [name] or target.output in (name, before):
+        raise CheckFailed("scales", f"{name!r} does not stand between plain maps alone")
+    return before, users
+
+
+def _homogeneous(op: Unitwise) -> bool:
+    """Two lines through the origin, one on either side of 0."""
+    lines = [p for p in op.pieces if isinstance(p, Line) and p.intercept == 0]
+    ends = [piece.hi for piece in op.pieces[:-1]]
+    return len(lines) == len(op.pieces) == 2 and ends == [0.0]
+
+
+def _rescaled(node: Node, rows: Floats | None, columns: Floats | None) -> Node:
+    """The node's map with rows and columns multiplied by powers of two, each product exact."""
+    assert isinstance(node.op, Dense | Sparse)
+    weight = np.asarray(node.op.tile(0, node.op.shape[0]), dtype=np.float64)
+    bias = np.asarray(node.op.bias, dtype=np.float64)
+    if rows is not None:
+        return replace(node, op=Dense(_moved(weight, rows[:, None]), _moved(bias, rows)))
+    assert columns is not None
+    return replace(node, op=Dense(_moved(weight, columns[None]), bias))
+
+
+def _moved(values: Floats, powers: Floats) -> Floats:
+    """`values·2^powers`; refused where the floats do not hold it."""
+    moved = np.ldexp(values, powers)
+    back = np.ldexp(moved, -powers)
+    if not (np.isfinite(moved).all() and np.array_equal(back, values)):
+        raise CheckFailed("scales", "a scaled weight leaves the range of floats")
+    return np.asarray(moved)

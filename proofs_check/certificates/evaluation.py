@@ -259,7 +259,7 @@ class Evaluation:
         """A line, but for what may leave it."""
         (lo, hi), by = self.inner(node)
         error, bend = self.error(value), self.forms.bend(node)
-        slope = float(op.piece.slope)
+        slope = bend.slope
         left, right = bend.line(slope)
         low, high = below(lo - upper(by + error)), above(hi + upper(by + error))
         beyond = np.maximum(np.maximum(above(left - low), above(high - right)), 0.0)

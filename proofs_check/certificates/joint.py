@@ -24,12 +24,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from proofs_check.certificates.arithmetic import Floats, above
+from proofs_check.certificates.arithmetic import Floats, above, side_by_side
 from proofs_check.certificates.ranges import Ranges, Swap, Waiting, boxes_of, needed
 from proofs_check.certificates.rationals import Range
 from proofs_check.certificates.reading import Claims, PairClaim
 from proofs_check.certificates.report import CheckFailed
-from proofs_check.certificates.threads import side_by_side
 from reconstruct.networks import Network, Node, Relu
 from reconstruct.networks.maps import Dense
 from reconstruct.networks.operation import Add

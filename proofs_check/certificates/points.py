@@ -32,7 +32,7 @@ from proofs_check.certificates.activations import Bend, Windows
 from proofs_check.certificates.affine import Form, Forms, stacked
 from proofs_check.certificates.arithmetic import Floats, Whole, above, float_above, plus, times
 from proofs_check.certificates.curves import exponential
-from proofs_check.certificates.cuts import Cuts, deviation
+from proofs_check.certificates.cuts import Cuts
 from proofs_check.certificates.ranges import Piece, added, met, needed, over_boxes, stretched
 from proofs_check.certificates.rationals import Interval, Range, Rationals, root
 from proofs_check.certificates.reading import Claims, Witness, covers
@@ -109,7 +109,7 @@ class Differences(Cuts):
         for node in lines:
             lo, hi = self.values.ends[node.inputs[0]]
             reached = lo.min(axis=0), hi.max(axis=0)
-            self.ours.doubts[node.name] = deviation(node, self.ours.bend(node), reached)
+            self.ours.doubts[node.name] = self.ours.bend(node).deviation(*reached)
         self.moved: dict[str, Range] = {}  # δ at the cuts, (inputs, units)
         self.near: dict[str, Range] = {}  # h'
         self._know(target.source, candidate.source, np.zeros_like(points), np.zeros_like(points))
@@ -149,12 +149,12 @@ class Differences(Cuts):
         a doubt."""
         lo, hi, _ = self.piece.before(node)
         bend = self.theirs.bend(node)
-        doubt = deviation(node, bend, (lo[0], hi[0]))
+        doubt = bend.deviation(lo[0], hi[0])
         if doubt.any():
 
             def doubted(form: Form) -> Floats:
                 low, high = over_boxes(form, form.floats(), self.near)
-                return deviation(node, bend, (low.min(axis=0), high.max(axis=0)))
+                return bend.deviation(low.min(axis=0), high.max(axis=0))
 
             found = np.concatenate(self.theirs.each_block(node.inputs[0], doubted))
             doubt = np.minimum(doubt, found)

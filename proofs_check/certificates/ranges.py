@@ -37,11 +37,11 @@ from proofs_check.certificates.arithmetic import (
     dot,
     gamma,
     plus,
+    side_by_side,
     times,
 )
 from proofs_check.certificates.rationals import Range, columns_of
 from proofs_check.certificates.report import CheckFailed, NotCheckable
-from proofs_check.certificates.threads import side_by_side
 from reconstruct.networks import Box, Convolution, LiveNorm, Network, Node
 from reconstruct.networks.activations import MaxPool, Support, Unitwise
 from reconstruct.networks.maps import Dense, Diagonal, Mixing, Placement, Select

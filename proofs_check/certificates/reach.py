@@ -18,19 +18,9 @@ from typing import Annotated, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from proofs_check.certificates import reading
 from proofs_check.certificates.affine import Forms
 from proofs_check.certificates.rationals import Interval, columns_of
-from proofs_check.certificates.reading import (
-    Json,
-    as_domain,
-    built,
-    digest,
-    many,
-    number,
-    row,
-    text,
-    whole,
-)
 from proofs_check.certificates.report import CheckFailed, NotCheckable
 from reconstruct.networks import Box, Network
 from reconstruct.networks.activations import Unitwise
@@ -42,8 +32,8 @@ LONGEST = 2**18  # hexadecimal digits of one entry of Y
 Matrix = npt.NDArray[np.object_]  # of fractions
 
 
-def _hexadecimal(value: Json, field: str) -> int:
-    digits = text(value, field)
+def _hexadecimal(value: reading.Json, field: str) -> int:
+    digits = reading.text(value, field)
     try:
         if len(digits) > LONGEST:
             raise ValueError
@@ -52,20 +42,22 @@ def _hexadecimal(value: Json, field: str) -> int:
         raise CheckFailed(field, "a whole number in hexadecimal is needed") from None
 
 
-_entry = row("row, column and a whole number in hexadecimal", whole, whole, _hexadecimal)
+_entry = reading.row(
+    "row, column and a whole number in hexadecimal", reading.whole, reading.whole, _hexadecimal
+)
 
 
 class ReachClaim(NamedTuple):
     """A lower bound, and the entries (i, j, Y_ij) of Y that are not 0."""
 
-    bound: Annotated[float, number]
-    dual: Annotated[tuple[tuple[int, int, int], ...], many(_entry)]
-    domain: Annotated[tuple[Box, ...], as_domain]
+    bound: Annotated[float, reading.number]
+    dual: Annotated[tuple[tuple[int, int, int], ...], reading.many(_entry)]
+    domain: Annotated[tuple[Box, ...], reading.as_domain]
 
 
-def prove_reach(document: Mapping[str, Json], target: Network, frozen: Network) -> str:
+def prove_reach(document: Mapping[str, reading.Json], target: Network, frozen: Network) -> str:
     """The sentence that was proved, or the field that fails."""
-    claim = built(ReachClaim, "schema target candidate digest")(dict(document), "")
+    claim = reading.built(ReachClaim, "schema target candidate digest")(dict(document), "")
     bound, boxes = Fraction(claim.bound), claim.domain
     W, (M1, M2, c) = _affine(target), _site(frozen)
     if W.shape != (len(M2), M1.shape[1]):
@@ -96,7 +88,7 @@ def prove_reach(document: Mapping[str, Json], target: Network, frozen: Network) 
     proved = max(low, -high, Fraction(0)) / size if size else Fraction(0)
     if not 0 <= bound <= proved:
         raise CheckFailed("bound", f"{float(bound)} is claimed, but only {float(proved)} follows")
-    if document.get("digest") != digest(document):
+    if document.get("digest") != reading.digest(document):
         raise CheckFailed("digest", "the certificate was changed after it was written")
     if bound == 0:
         return "nothing is excluded, and nothing is claimed"
@@ -135,7 +127,7 @@ def _site(frozen: Network) -> tuple[Matrix, Matrix, list[Interval]]:
     if not shape or not 0 == linear[0] < bends[0] < linear[1]:
         raise CheckFailed("candidate", "one activation between two linear layers is needed")
     M1, M2 = (
-        np.array([[Fraction(x) for x in row] for row in op.tile(0, op.shape[0]).tolist()])
+        np.array([list(map(Fraction, line)) for line in op.tile(0, op.shape[0]).tolist()])
         for op in ops
         if isinstance(op, Dense | Sparse)
     )

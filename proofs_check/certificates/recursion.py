@@ -29,13 +29,14 @@ Rests on proofs_check: error-recursion, layerwise-to-network, carried-errors, ac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import inf
 
 import numpy as np
 
+from proofs_check.certificates import ranges
 from proofs_check.certificates.activations import Bend, Windows
 from proofs_check.certificates.affine import Form, View
 from proofs_check.certificates.arithmetic import (
@@ -47,26 +48,14 @@ from proofs_check.certificates.arithmetic import (
     plus,
     times,
 )
-from proofs_check.certificates.cuts import Cuts, deviation
+from proofs_check.certificates.cuts import Cuts
 from proofs_check.certificates.evaluation import Evaluation, Kind, NoBound, upper
-from proofs_check.certificates.ranges import (
-    Moved,
-    Piece,
-    Ranges,
-    Rows,
-    boxes_of,
-    over_boxes,
-    through,
-    unrolled,
-    widened,
-)
 from proofs_check.certificates.rationals import Interval, Range, RationalNorm, Rationals, root
 from proofs_check.certificates.reading import Claims, Segment
 from proofs_check.certificates.report import CheckFailed, NotCheckable
 from reconstruct.networks import LiveNorm, Network, Node
 from reconstruct.networks.activations import Line, MaxPool, Unitwise
 
-SCALING = ("factor", "divisor", "offset")
 KINDS: dict[str, Kind] = {"float64_bound": np.float64, "float32_bound": np.float32}
 MOST_WORK = 2.0**41  # products: minutes
 BATCH = 64  # boxes at once
@@ -105,51 +94,43 @@ class Step:
 
 
 class Recursion(Cuts):
-    """The recursion for the candidate as its file has it, or with rational `norms` instead.
+    """The recursion on the boxes of a certificate, in each arithmetic that has a figure there."""
 
-    With rational norms the claim is that the two networks are equal: every difference of forms
-    has to be zero and every inner activation on its line, without any doubt.
-    """
+    arithmetics: tuple[str, ...] = ("bound", *KINDS)
 
     def __init__(
         self,
         claims: Claims,
         target: Network,
         candidate: Network,
-        norms: dict[str, RationalNorm] | None = None,
+        norms: Mapping[str, RationalNorm] | None = None,
     ) -> None:
-        self.exact = norms is not None
         super().__init__(claims, target, candidate, norms)
         sharp = {*self.partner.values(), target.output}
         lo, hi = (np.stack([getattr(box, end) for box in claims.domain]) for end in ("lo", "hi"))
-        self.ranges = Ranges(target, lo, hi, sharp=sharp)
+        self.ranges = ranges.Ranges(target, lo, hi, sharp=sharp)
         if claims.tree is not None:
             if len(claims.domain) > 1:
                 raise CheckFailed("tree", "a partition is one of a single box")
-            boxes = boxes_of(claims.domain[0], claims.tree)
-            self.ranges = Ranges(target, *boxes, known=self.ranges.values, lean=True)
+            boxes = ranges.boxes_of(claims.domain[0], claims.tree)
+            self.ranges = ranges.Ranges(target, *boxes, known=self.ranges.values, lean=True)
         self.steps: list[Step] = []  # what was found at the cuts, for whoever carries errors on
-        self.rows: dict[Step, Rows] = {}
+        self.rows: dict[Step, ranges.Rows] = {}
         self.reached: dict[str, Range] = {}
-        claimed = [name for name in KINDS if getattr(claims, name) is not None and not self.exact]
-        self.walk = _Walk(self, ["bound", *claimed], None)  # the whole domain as one box
+        given = {name for name in KINDS if getattr(claims, name) is not None}
+        names = [name for name in self.arithmetics if name in {"bound", *given}]
+        self.walk = _Walk(self, names, None)  # the whole domain as one box
 
     def run(self) -> None:
         """What is claimed of the cuts, and of the outputs, has to follow."""
-        self._linearise()
+        self.linearise()
         super().run()
-        if not self.exact and len(self.claims.segments) != len(self.steps):
+        if len(self.claims.segments) != len(self.steps):
             raise CheckFailed("segments", f"there are {len(self.steps)} segments, and no others")
 
     def compare(self, name: str, node: Node | None, value: str, ours: Form, theirs: Form) -> None:
         """The errors at a cut, and the claims of its segment; `value` is what the cut takes."""
         gap = theirs.minus(ours)
-        if self.exact:
-            if gap.whole.nonzero().any() or gap.radius.any():
-                raise CheckFailed("exact_norms", f"the maps to {name!r} are not equal")
-            if node is not None:
-                self.walk.know(name, node.name, [np.zeros((1, self.target.sizes[name]))])
-            return
         difference, size = gap.largest(), ours.over(gap.layout, gap.unit).largest()
         local = np.maximum(*map(np.abs, self._range(gap, gap.floats(), gap.positions > 1)))
         bend: Bend | Windows | None = None
@@ -170,9 +151,9 @@ class Recursion(Cuts):
     def _range(self, form: Form, floats: Range, quick: bool = False) -> Range:
         """Bounds of a form over the domain, one for each unit; `quick`: by intervals alone."""
         if quick:
-            low, high = over_boxes(form, floats, self.ranges.values)
+            low, high = ranges.over_boxes(form, floats, self.ranges.values)
             return low.min(axis=0), high.max(axis=0)
-        return self.ranges.worst(unrolled(form, floats, self.target.sizes))
+        return self.ranges.worst(ranges.unrolled(form, floats, self.target.sizes))
 
     # --- an inner activation: how far can a unit be from its line? ------------------------------
 
@@ -180,18 +161,17 @@ class Recursion(Cuts):
         """z = F h' + d, h' within e of the target's h: bounds of F h + d, widened by |F| e; by
         intervals node by node first, and by lines where these leave a doubt."""
         lo, hi, by = self.walk.inner(node)
-        doubt = deviation(node, self.theirs.bend(node), widened(lo[0], hi[0], by[0]))
+        bend = self.theirs.bend(node)
+        doubt = bend.deviation(*ranges.widened(lo[0], hi[0], by[0]))
         if doubt.any():
             found = self.theirs.each_block(node.inputs[0], self._moved)
             low, high, moved = (np.concatenate(parts, axis=1) for parts in zip(*found, strict=True))
             lo, hi, by = np.maximum(lo, low), np.minimum(hi, high), np.minimum(by, moved)
-            doubt = deviation(node, self.theirs.bend(node), widened(lo[0], hi[0], by[0]))
+            doubt = bend.deviation(*ranges.widened(lo[0], hi[0], by[0]))
             self.walk.looked[node.name] = lo, hi, by
         self.theirs.doubts[node.name], self.reached[node.name] = doubt, (lo, hi)
-        if self.exact and doubt.any():
-            raise CheckFailed("exact_norms", f"a unit of {node.name!r} may leave its line")
 
-    def _moved(self, form: Form) -> Moved:
+    def _moved(self, form: Form) -> ranges.Moved:
         """Bounds of a form over the domain, and how far errors move it."""
         floats = form.floats()
         lo, hi = self._range(form, floats)
@@ -201,20 +181,22 @@ class Recursion(Cuts):
         """An inner live norm as the map gamma∘P z/ρ + beta, ρ² from eps to eps + |P z|²/n."""
         form = self.theirs.centred(node, op)
         floats = form.floats()
-        lo, hi = widened(*self._range(form, floats), moved(form, floats, self.walk.errors)[0])
+        lo, hi = ranges.widened(
+            *self._range(form, floats), moved(form, floats, self.walk.errors)[0]
+        )
         size = np.maximum(np.abs(lo), np.abs(hi))
-        if self.exact or op.positions > 1 or not np.isfinite(size).all():
+        if op.positions > 1 or not np.isfinite(size).all():
             raise NotCheckable(f"{node.name!r} is a norm of live statistics that may be anything")
         square = sum((Fraction(x) ** 2 for x in size.tolist()), Fraction(0))
         scales = nearly_constant(op, square, self.theirs.bits)
         self.theirs.scales[node.name] = Rationals.between(scales, self.theirs.bits)
 
-    def _linearise(self) -> None:
+    def linearise(self) -> None:
         """The same for the target's own activations that are not cut."""
         for node in self.ours.inner():
             if node.name in self.ranges.values:
                 reached = self.ranges.over_all(node.inputs[0])
-                self.ours.doubts[node.name] = deviation(node, self.ours.bend(node), reached)
+                self.ours.doubts[node.name] = self.ours.bend(node).deviation(*reached)
 
     # --- for the walk on each box -----------------------------------------------------------------
 
@@ -229,10 +211,10 @@ class Recursion(Cuts):
         work = sum(b * m * k for b, k, m in zip(before, sizes, sizes[1:], strict=False))
         return bool(boxes * work < MOST_WORK)
 
-    def unrolled(self, step: Step) -> Rows:
+    def unrolled(self, step: Step) -> ranges.Rows:
         """The target's form at a cut over single units, made once for all boxes."""
         if step not in self.rows:
-            self.rows[step] = unrolled(step.form, step.form.floats(), self.target.sizes)
+            self.rows[step] = ranges.unrolled(step.form, step.form.floats(), self.target.sizes)
         return self.rows[step]
 
 
@@ -339,8 +321,8 @@ class _Walk:
         self.boxes = 1 if rows is None else len(range(recursion.ranges.boxes)[rows])
         self.signed = recursion.signed(1 if rows is None else recursion.ranges.boxes)
         self.far: dict[str, Range] = {}  # where values of the target are
-        self.piece = Piece(recursion.theirs, recursion.used)
-        self.looked: dict[str, Moved] = {}  # what inner activations take
+        self.piece = ranges.Piece(recursion.theirs, recursion.used)
+        self.looked: dict[str, ranges.Moved] = {}  # what inner activations take
         self.symbols = np.zeros((self.boxes, 0, len(names)))
         self.forms: dict[str, Floats] = {}  # what becomes of the symbols, (boxes, symbols, m)
         self.sizes: dict[str, Floats] = {}  # the same of absolute values, (boxes, m, modes)
@@ -397,7 +379,7 @@ class _Walk:
         lo, hi = self.recursion.ranges.values[name]
         return lo[self.rows], hi[self.rows]
 
-    def inner(self, node: Node) -> Moved:
+    def inner(self, node: Node) -> ranges.Moved:
         """What an inner activation takes at the target's values, by intervals on each box and as it
         was found over all boxes; and how far errors move it, (modes · boxes, units)."""
         if node.name not in self.looked:
@@ -434,7 +416,7 @@ class _Walk:
                 continue  # the input, which has no error
             self.terms += term.matrix.shape[1] + 8
             before = self.forms[term.source]
-            forms[:, : before.shape[1]] += through(before, term.matrix.T)
+            forms[:, : before.shape[1]] += ranges.through(before, term.matrix.T)
             size = size + _weighed(abs(term.matrix), self.sizes[term.source])
             if term.error is not None:
                 fresh = upper(fresh + _weighed(term.error, self.reached[term.source]))
@@ -449,7 +431,7 @@ class _Walk:
 
 def _weighed(matrix: Matrix, values: Floats) -> Floats:
     """A matrix times values of each box and arithmetic, (boxes, units, modes)."""
-    return through(values.transpose(0, 2, 1), matrix.T).transpose(0, 2, 1)
+    return ranges.through(values.transpose(0, 2, 1), matrix.T).transpose(0, 2, 1)
 
 
 # --------------------------------------------------------------------------------------------------

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from proofs_check.certificates.affine import Form, stacked
-from proofs_check.certificates.arithmetic import LONG, exact
+from proofs_check.certificates.arithmetic import LONG, exact, side_by_side
 from proofs_check.certificates.rationals import Rationals
-from proofs_check.certificates.threads import side_by_side
 
 
 def drawn(rng: np.random.Generator, rows: int, source: str, positions: int = 2) -> tuple:
@@ -107,7 +106,7 @@ def test_short_numbers_are_held_exactly_in_words_or_not(scale: float) -> None:
 
 
 def test_blocks_side_by_side_are_given_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("proofs_check.certificates.threads.processors", lambda: 2)
+    monkeypatch.setattr("proofs_check.certificates.arithmetic.processors", lambda: 2)
     barrier, names = threading.Barrier(2, timeout=20), []
 
     def block(item: int) -> int:
@@ -122,6 +121,6 @@ def test_blocks_side_by_side_are_given_in_their_order(monkeypatch: pytest.Monkey
 
 
 def test_what_a_block_refuses_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("proofs_check.certificates.threads.processors", lambda: 2)
+    monkeypatch.setattr("proofs_check.certificates.arithmetic.processors", lambda: 2)
     with pytest.raises(ZeroDivisionError):
         list(side_by_side(lambda i: 1 // (4 - i), range(9)))

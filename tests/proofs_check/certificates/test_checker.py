@@ -12,7 +12,7 @@ from proofs_check.certificates import CheckStatus, check
 from proofs_check.certificates.activations import Bend
 from proofs_check.certificates.affine import Forms
 from proofs_check.certificates.points import evaluate
-from proofs_check.certificates.recursion import deviation, moved
+from proofs_check.certificates.recursion import moved
 from reconstruct.bounds import Adaptive, Crown, Interval
 from reconstruct.certificates import Rigor, Verdict, certify, enclose
 from reconstruct.constructions import Deep, Factored, Wide, draw
@@ -345,8 +345,7 @@ def test_a_figure_below_the_bound_is_refused(tmp_path) -> None:
 def test_the_way_off_a_line_is_rounded_up() -> None:
     """2^55 + 8 is 2^55 + 2 beyond 6, which floats round to 2^55."""
     op, top = Clip(0.0, 6.0), 2.0**55 + 8
-    network = Network(1, (Node("clip", op, ("x",)),), "clip", "x")
-    found = deviation(network.nodes[0], Bend(op), (np.zeros(1), np.full(1, top)))
+    found = Bend(op).deviation(np.zeros(1), np.full(1, top))
     assert Fraction(top) - 6 <= Fraction(found[0])
 
 

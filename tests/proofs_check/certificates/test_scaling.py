@@ -7,8 +7,8 @@ import pytest
 
 import reconstruct as rc
 from proofs_check.certificates.checker import check
+from proofs_check.certificates.cuts import scaled
 from proofs_check.certificates.report import CheckFailed
-from proofs_check.certificates.scaling import scaled
 from reconstruct.networks import Add, Affine, Clip, Elu, LeakyRelu, Network, Node, Relu
 from tests.bounds.rational import rational_values
 from tests.constructions.test_scaling import BOX, planted
