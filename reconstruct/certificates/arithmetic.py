@@ -1,6 +1,6 @@
 """The numbers that forms are made of: rigorous (double-double with a radius) or exact (rational).
 
-A form asks for seven verbs and does not know which numbers it holds. So the layered bound and the
+A form asks for five verbs and does not know which numbers it holds. So the layered bound and the
 exact identity are proved over one and the same composition of maps.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from math import lcm
-from typing import Any, Protocol, Self, TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,27 +21,7 @@ from reconstruct.numbers.rational_matrix import RationalMatrix
 from reconstruct.numbers.rounding import UNIT
 from reconstruct.numbers.splitting import product
 
-
-class Numbers(Protocol):
-    """Arrays of one kind of number."""
-
-    @property
-    def shape(self) -> tuple[int, ...]: ...
-
-    def __getitem__(self, key: Any, /) -> Self: ...
-
-    def __add__(self, other: Self, /) -> Self: ...
-
-    def __sub__(self, other: Self, /) -> Self: ...
-
-    def __mul__(self, other: Self, /) -> Self: ...
-
-    def scaled(self, factor: float, /) -> Self: ...
-
-    def near(self) -> Enclosure: ...
-
-
-N = TypeVar("N", bound=Numbers)
+N = TypeVar("N", Enclosure, RationalMatrix)
 
 
 class Arithmetic(Protocol[N]):

@@ -138,13 +138,14 @@ def merge(arithmetic: Arithmetic[N], *forms: Form[N]) -> tuple[Form[N], ...]:
 def _spread(arithmetic: Arithmetic[N], form: Form[N], layout: Layout) -> Form[N]:
     if layout == form.layout:
         return form
-    own = dict(form.parts())
+    own: dict[View, N] = dict(form.parts())
     rows = form.matrix.shape[0]
-    blocks = [
+    blocks: list[N] = [
         own[view] if view in own else arithmetic.exact(np.zeros((rows, view.columns)))
         for view in layout
     ]
-    return Form(layout, arithmetic.beside([*blocks, form.matrix[:, -1:]]), form.positions)
+    blocks.append(form.matrix[:, -1:])
+    return Form(layout, arithmetic.beside(blocks), form.positions)
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,7 +201,8 @@ class Composites(Generic[N]):
         arithmetic: Arithmetic[N],
         tick: Callable[[], None] = lambda: None,
     ) -> None:
-        self.network, self.arithmetic, self._tick = network, arithmetic, tick
+        self.arithmetic: Arithmetic[N] = arithmetic
+        self.network, self._tick = network, tick
         self.sources = dict(sources)
         self._source_sizes = {known: network.sizes[name] for name, known in sources.items()}
         self.deviations: dict[str, Array] = {}

@@ -131,13 +131,17 @@ class Affine:
     doubt: Array
 
     @classmethod
-    def of(cls, form: Form[Enclosure], sizes: Mapping[str, Array]) -> Affine:
-        """The form in floats; `sizes` bound the candidate's values of the sources."""
+    def of(
+        cls, form: Form[Enclosure], sizes: Mapping[str, Array], errors: Mapping[str, Array]
+    ) -> Affine:
+        """The form in floats, over the target's values of the sources, of at most these `sizes`:
+        the candidate's lie around them, so that its errors are a part of what is not known."""
         constant, maps = form.constant, []
         doubt = np.abs(constant.low) + constant.radius
         for view, matrix in form.parts():
             main, rest = np.abs(matrix.high), np.abs(matrix.low) + matrix.radius
-            doubt = doubt + (rest + 4 * (view.columns + 8) * UNIT * main) @ sizes[view.source]
+            rest, error = rest + 4 * (view.columns + 8) * UNIT * main, errors[view.source]
+            doubt = doubt + main @ error + rest @ upward(sizes[view.source] + error)
             maps.append((view.source, matrix.high))
         return cls(tuple(maps), constant.high, upward(doubt + 8 * UNIT * np.abs(constant.high)))
 
@@ -178,11 +182,7 @@ class OnBoxes:
         form = layered.theirs.form(inside)
         if any(view.index is not None for view in form.layout):
             return None
-        # the candidate's values lie around the target's: an error is a part of what is not known
-        sizes = {n: upward(size + layered.errors[n]) for n, size in layered.sizes.items()}
-        found = Affine.of(form, sizes)
-        wrong = (np.abs(matrix) @ layered.errors[n] for n, matrix in found.maps)
-        return Affine(found.maps, found.constant, upward(sum(wrong, found.doubt)))
+        return Affine.of(form, layered.sizes, layered.errors)
 
     def groups(self) -> list[Indices]:
         """The numbers of the boxes, some at a time."""
@@ -234,16 +234,17 @@ class Mode:
         self.dtype, self.evaluation, self.own = dtype, evaluation, own
         self.errors: dict[str, Array] = {} if evaluation is None else evaluation.errors
         self.rounded: dict[str, tuple[Array, Array]] = {}
+        self.before = ""  # why there is no bound on the whole domain, which rounds for its boxes
 
     @property
     def reason(self) -> str:
         """Why there is no bound."""
-        return "" if self.evaluation is None else self.evaluation.reason
+        return self.before if self.evaluation is None else self.evaluation.reason
 
     def of_boxes(self) -> Mode:
         """The same arithmetic on boxes of the domain that this one was walked on."""
         mode = Mode(self.dtype, None, self.own)
-        mode.rounded = self.rounded
+        mode.rounded, mode.before = self.rounded, self.reason
         return mode
 
     def at(self, cut: Cut, known: Array) -> tuple[Array, Array, Array]:

@@ -10,6 +10,7 @@ import pytest
 
 from proofs_check.certificates import check
 from reconstruct.bounds import Adaptive, reach
+from reconstruct.certificates import certify
 from reconstruct.certificates.alignment import Alignment
 from reconstruct.certificates.error_recursion import Cut, bound_layers
 from reconstruct.certificates.forms import Form, View
@@ -112,7 +113,7 @@ def test_what_a_hidden_unit_takes_on_a_box_is_known_but_for_rounding() -> None:
     row[0, 0], row[0, -1] = 1.0, 0.0
     values = np.ones((1, 1001))
     form = Form((View("x", 1001),), Enclosure.exact(row))
-    taken = Affine.of(form, {"x": np.ones(1001)})
+    taken = Affine.of(form, {"x": np.ones(1001)}, {"x": np.zeros(1001)})
     lo, hi = taken.on({"x": (values, values)})
     true = sum(map(Fraction, row.ravel().tolist()))
     assert taken.constant + float((values @ row[:, :-1].T).item()) < true
@@ -133,3 +134,14 @@ def test_maps_that_are_not_known_exactly_are_noise() -> None:
         cut = Cut(name, name, name, None, form, (), (), fresh[0, 0], fresh[0, 0])
         found = walk._carried(cut, slopes, np.full_like(one, np.inf), fresh, none)
     assert found.item() >= 1.5
+
+
+def test_a_sum_that_may_overflow_on_the_domain_has_no_bound_on_its_boxes_either() -> None:
+    """Its terms are so many that rounding is looked at on the domain alone."""
+    rng = np.random.default_rng(0)
+    first = rng.normal(size=(200, 2))
+    second = 1e37 * np.where(np.arange(200) % 2, 1.0, -1.0)[None]
+    network = Network.mlp([np.repeat(first[::2], 2, axis=0), second], [np.ones(200), np.zeros(1)])
+    found = certify(network, network, domain=BOX, bounds=Adaptive(boxes=50))
+    assert found.tree is not None and found.bound < 1e20 and found.float64_bound is not None
+    assert found.float32_bound is None and found.target_float32_bound is None
