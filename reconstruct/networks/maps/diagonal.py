@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,6 +29,8 @@ from reconstruct.numbers.dyadic import Dyadic
 from reconstruct.numbers.precision import Precision
 from reconstruct.numbers.rationals import RationalInterval
 from reconstruct.numbers.rounding import SLACK, TINY, UNIT, down, inflate, up
+
+Intervals: TypeAlias = Sequence[RationalInterval]
 
 
 @dataclass(frozen=True)
@@ -103,9 +105,7 @@ class Diagonal(Map):
         """`(s, t)` in real arithmetic, to about 2^-100."""
 
     @abstractmethod
-    def rational_channels(
-        self, bits: int
-    ) -> tuple[Sequence[RationalInterval], Sequence[RationalInterval]]:
+    def rational_channels(self, bits: int) -> tuple[Intervals, Intervals]:
         """`(s, t)` as intervals of rationals, of no width where they are rational."""
 
     @abstractmethod
@@ -123,6 +123,11 @@ class Diagonal(Map):
         """Numbers per channel as numbers per unit."""
         return values if self.positions == 1 else np.repeat(values, self.positions, axis=-1)
 
+    def hidden(self, start: int, stop: int) -> Self:
+        """The channels `start:stop` alone."""
+        parts: dict[str, Any] = {name: getattr(self, name)[start:stop] for name in self.keys}
+        return replace(self, **parts)  # type: ignore[type-var]
+
     def effective(self) -> tuple[Vector, Vector]:
         """`(s, t)` of each unit, rounded to float64."""
         s, t = self.per_channel()
@@ -136,7 +141,7 @@ class Diagonal(Map):
         )
         return scale, shift
 
-    def rationals(self, bits: int) -> tuple[Sequence[RationalInterval], Sequence[RationalInterval]]:
+    def rationals(self, bits: int) -> tuple[Intervals, Intervals]:
         """`(s, t)` of each unit as intervals of rationals."""
         scales, shifts = (
             [pair for pair in part for _ in range(self.positions)]
@@ -311,11 +316,6 @@ class Norm(Diagonal):
         """The same statistics with these gammas and betas."""
         return Norm(gamma, beta, self.mean, self.var, self.eps, self.positions)
 
-    def hidden(self, start: int, stop: int) -> Norm:
-        part = slice(start, stop)
-        parts = (self.gamma[part], self.beta[part], self.mean[part], self.var[part])
-        return Norm(*parts, self.eps, self.positions)
-
     # --- s = gamma/√(var + eps) and t = beta − s·mean, in each arithmetic ------------------------
 
     @property
@@ -338,9 +338,7 @@ class Norm(Diagonal):
             shift = shift - scale * Enclosure.exact(self.mean)
         return scale, shift
 
-    def rational_channels(
-        self, bits: int
-    ) -> tuple[Sequence[RationalInterval], Sequence[RationalInterval]]:
+    def rational_channels(self, bits: int) -> tuple[Intervals, Intervals]:
         scales, shifts = [], []
         for g, b, mean, var in zip(self.gamma, self.beta, self.mean, self.var, strict=True):
             roots = rationals.root_bounds(Fraction(float(var)) + Fraction(self.eps), bits)
@@ -466,10 +464,6 @@ class Scaling(Diagonal):
         blocks = parts.reshape(3, -1, length)
         return length if bool(np.all(blocks == blocks[:, :, :1])) else 1
 
-    def hidden(self, start: int, stop: int) -> Scaling:
-        part = slice(start, stop)
-        return Scaling(self.factor[part], self.divisor[part], self.offset[part])
-
     def __call__(self, *values: Array) -> Array:
         (z,) = values
         kind = z.dtype
@@ -490,9 +484,7 @@ class Scaling(Diagonal):
         )
         return scale, Enclosure.exact(self.offset)
 
-    def rational_channels(
-        self, bits: int
-    ) -> tuple[Sequence[RationalInterval], Sequence[RationalInterval]]:
+    def rational_channels(self, bits: int) -> tuple[Intervals, Intervals]:
         factors, divisors, offsets = (
             [Fraction(float(number)) for number in part] for part in self.arrays().values()
         )
@@ -597,8 +589,6 @@ class Cast(Diagonal):
         scale, shift = (Enclosure.exact(part) for part in self.per_channel())
         return scale, shift
 
-    def rational_channels(
-        self, bits: int
-    ) -> tuple[Sequence[RationalInterval], Sequence[RationalInterval]]:
+    def rational_channels(self, bits: int) -> tuple[Intervals, Intervals]:
         one, zero = Fraction(1), Fraction(0)
         return [(one, one)] * self.count, [(zero, zero)] * self.count
