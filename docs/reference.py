@@ -41,6 +41,7 @@ ARGUMENTS = {
     "mean": "taken from each channel",
     "std": "by which each channel is divided",
     "domain": "the inputs that the claim is about",
+    "property": "a VNN-LIB file with domain and tolerance, in place of these",
     "radius": "the domain is made of boxes with this radius around the points",
     "x": "the points, as rows",
     "lo": "lower ends; a number is the same for all",
