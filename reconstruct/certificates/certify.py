@@ -308,10 +308,10 @@ class _Work:
         )
         found = figures(layered, self._tick)
         self.tried.append(f"carried through the target's own maps: bound {found.real:.3g}")
-        for kind, bound, reason in zip(KINDS, found.floats, found.reasons, strict=True):
+        for kind, bound, reason in zip(KINDS, found.floats, found.reasons, strict=False):
             if bound is None:
                 self.tried.append(f"{np.dtype(kind).name} bound: none, {reason}")
-        floats = (None if b is None else published(b) for b in (*found.floats, *found.target))
+        floats = (None if bound is None else published(bound) for bound in found.floats)
         figures_in_floats: dict[str, Any] = dict(zip(FLOATS, floats, strict=True))
         return replace(
             start,

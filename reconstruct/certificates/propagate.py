@@ -64,7 +64,6 @@ class WalkLimits:
 
 
 LIMITS = WalkLimits()
-LEAST = 2.0**-1000  # noise at least: then what underflows is far below what noises come to
 
 # --------------------------------------------------------------------------------------------------
 # Slopes of chords: how an activation passes on the difference of two inputs.
@@ -363,7 +362,7 @@ class Walk:
 
         Entries of forms are sums of at most `terms` products: rounding takes γ_terms of the same
         products of absolute values. Underflow takes at most 2^-1074 of each, which later maps and a
-        symbol multiply; `sizes` have at least LEAST there, through the same maps.
+        symbol multiply; `sizes` have at least 2^-1000 there (`upward`), through the same maps.
         """
         units = fresh.shape[1]
         forms = np.zeros((self.boxes, self._symbols.shape[1], units))
@@ -385,7 +384,7 @@ class Walk:
         before = np.fmin(_number(reached + slip * upward(sizes) + fresh), total)
         middle = np.abs(slopes.middle)[..., None]
         new = slopes.noise(before) + behind
-        own = _number(middle * fresh + new) + LEAST
+        own = _number(middle * fresh + new)
         whole = np.zeros((self.boxes, forms.shape[1] + units, units))
         np.multiply(forms, slopes.middle[:, None], out=whole[:, : forms.shape[1]])
         whole[:, forms.shape[1] + np.arange(units), np.arange(units)] = 1.0
@@ -407,15 +406,14 @@ def _number(values: Array) -> Array:
 
 @dataclass(frozen=True)
 class Figures:
-    """Bounds of |f − g| in real arithmetic and of |fl(f) − g|; of the target, |fl(g) − g|.
+    """Bounds of |f − g| in real arithmetic and, in both formats, of |fl(f) − g| and |fl(g) − g|.
 
     None where there is no bound, with the reasons for the candidate in `reasons`.
     """
 
     real: float
     floats: tuple[float | None, ...]
-    target: tuple[float | None, ...]
-    reasons: tuple[str, ...] = ()
+    reasons: tuple[str, ...]
 
 
 def figures(
@@ -431,10 +429,10 @@ def figures(
             tick(len(parts), len(groups))
         found = np.fmin(found, np.max(parts, axis=0))
     real = min(float(found[0]), layered.bound)
-    shown = [float(bound) if isfinite(bound) else None for bound in found[1:]]
-    floats = tuple(None if bound is None else max(bound, real) for bound in shown[:2])
+    found[1:3] = np.maximum(found[1:3], real)
+    floats = (*(float(bound) if isfinite(bound) else None for bound in found[1:]), None, None)
     reasons = tuple(mode.reason or "it is not finite" for mode in whole.modes[1:3])
-    return Figures(real, floats, tuple(shown[2:]) or (None, None), reasons)
+    return Figures(real, floats[:4], reasons)
 
 
 # --------------------------------------------------------------------------------------------------

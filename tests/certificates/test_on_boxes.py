@@ -120,20 +120,44 @@ def test_what_a_hidden_unit_takes_on_a_box_is_known_but_for_rounding() -> None:
     assert Fraction(lo.item()) <= true <= Fraction(hi.item())
 
 
-def test_maps_that_are_not_known_exactly_are_noise() -> None:
-    """1 ± 1/2 times an error of 1 may be 3/2."""
-    source, cut = (Form((View(n, 1),), Enclosure.exact([[1.0, 0.0]])) for n in ("x", "a"))
-    doubt = np.array([[0.5, 0.0]])
-    unsure = replace(cut, matrix=Enclosure(cut.matrix.high, cut.matrix.low, doubt))
-    one, none = np.ones((1, 1, 1)), np.zeros((1, 1, 1))
+def carried(*maps: Enclosure, first: float = 1.0) -> float:
+    """The error behind a chain of maps that is `first` in front of it, and no other is new."""
     walk = Walk.__new__(Walk)
     walk.boxes, walk.modes, walk._terms = 1, [None], 16  # type: ignore[list-item]
     walk._symbols, walk._forms, walk._sizes, walk._reached = np.zeros((1, 0, 1)), {}, {}, {}
-    slopes = secants(None, -one[0], one[0])
-    for form, fresh, name in ((source, one, "a"), (unsure, none, "")):
-        cut = Cut(name, name, name, None, form, (), (), fresh[0, 0], fresh[0, 0])
-        found = walk._carried(cut, slopes, np.full_like(one, np.inf), fresh, none)
-    assert found.item() >= 1.5
+    for place, matrix in enumerate((Enclosure.exact([[1.0, 0.0]]), *maps)):
+        rows, columns = matrix.shape
+        form = Form((View("x" if place == 0 else str(place - 1), columns - 1),), matrix)
+        fresh = np.full((1, rows, 1), first if place == 0 else 0.0)
+        cut = Cut(str(place), "", "", None, form, (), (), fresh[0, :, 0], fresh[0, :, 0])
+        slopes = secants(None, -fresh[..., 0], fresh[..., 0])
+        found = walk._carried(cut, slopes, np.full_like(fresh, np.inf), fresh, np.zeros_like(fresh))
+    return float(found.max())
+
+
+def test_maps_that_are_not_known_exactly_are_noise() -> None:
+    """1 ± 1/2 times an error of 1 may be 3/2."""
+    unsure = Enclosure(np.array([[1.0, 0.0]]), np.zeros((1, 2)), np.array([[0.5, 0.0]]))
+    assert carried(unsure) >= 1.5
+
+
+def test_what_products_of_maps_round_is_counted() -> None:
+    """Sums of random products that cancel: what floats leave of them is rounding."""
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        first, second = rng.normal(size=(2, 40))
+        last = -float(sum(map(Fraction, first * second))) / first[0]
+        spread = np.column_stack([np.append(first, first[0]), np.zeros(41)])
+        row = np.append(second, [last, 0.0])[None]
+        pairs = zip(spread[:, 0].tolist(), row[0].tolist(), strict=False)
+        true = abs(sum((Fraction(a) * Fraction(b) for a, b in pairs), Fraction(0)))
+        assert Fraction(carried(Enclosure.exact(spread), Enclosure.exact(row))) >= true
+
+
+def test_what_products_of_maps_lose_by_underflow_is_counted() -> None:
+    """2^-1100 is no float, but times 2^60 and an error of 2^200 it would be."""
+    maps = (Enclosure.exact([[power, 0.0]]) for power in (2.0**-550, 2.0**-550, 2.0**60))
+    assert carried(*maps, first=2.0**200) >= 2.0**-840
 
 
 def test_a_sum_that_may_overflow_on_the_domain_has_no_bound_on_its_boxes_either() -> None:
