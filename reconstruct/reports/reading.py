@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from reconstruct.errors import InputError
 from reconstruct.formats.files import Budget, read_bytes, read_limit
@@ -97,21 +96,16 @@ def read_norms(path: Path) -> dict[str, Vector]:
         arrays = read_arrays(read_bytes(path, limit), Budget(limit))
     except InputError as error:
         raise InputError(f"{path}: these are not readable norm parameters ({error})") from None
-    for name, values in arrays.items():
-        _require_numbers(f"{path}: {elided(name)}", values)
+    for name, values in arrays.items():  # no run writes text, complex numbers, NaN or infinity
+        came = None
+        if values.dtype.kind not in "fiu":
+            came = f"they are of type {values.dtype}"
+        elif not np.isfinite(values).all():
+            strange = int(np.flatnonzero(~np.isfinite(values))[0])
+            came = f"entry {strange} is {values.ravel()[strange]}"
+        if came is not None:
+            raise InputError(f"{path}: {elided(name)} must be finite numbers, but {came}; {REMEDY}")
     return {name: values.astype(np.float64) for name, values in arrays.items()}
-
-
-def _require_numbers(what: str, values: NDArray[Any]) -> None:
-    """Refuse what no run writes: text, complex numbers, and entries that are not finite."""
-    came = None
-    if values.dtype.kind not in "fiu":
-        came = f"they are of type {values.dtype}"
-    elif not np.isfinite(values).all():
-        strange = int(np.flatnonzero(~np.isfinite(values))[0])
-        came = f"entry {strange} is {values.ravel()[strange]}"
-    if came is not None:
-        raise InputError(f"{what} must be finite numbers, but {came}; {REMEDY}")
 
 
 def _ending(arrays: Mapping[str, Vector], suffix: str) -> dict[str, Vector]:

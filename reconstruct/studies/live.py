@@ -19,7 +19,6 @@ from reconstruct.networks import (
     Dense,
     LayerNorm,
     LiveNorm,
-    Matrix,
     Network,
     Node,
     Points,
@@ -81,14 +80,11 @@ def _changed(frozen: Network, eps: float, delta: float) -> Network:
             (source,) = node.inputs
             first = frozen.node(source).op
             assert isinstance(first, Dense)
-            ops[source] = Affine(_of_size(first.kernels[0], delta), first.channel_bias)
+            held = dense(first.kernels[0])
+            # A power of two, for δ as nearly as that goes.
+            power = 2.0 ** np.round(np.log2(delta / np.abs(held).max()))
+            ops[source] = Affine(np.asarray(held * power), first.channel_bias)
     return frozen.with_ops(ops)
-
-
-def _of_size(weight: Matrix, delta: float) -> Array:
-    """The weights times a power of two, δ as nearly as that goes."""
-    held = dense(weight)
-    return np.asarray(held * 2.0 ** np.round(np.log2(delta / np.abs(held).max())))
 
 
 def findings(rows: Rows) -> list[study.Finding]:
