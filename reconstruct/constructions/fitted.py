@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from reconstruct.constructions.chain import Chain
 from reconstruct.constructions.construction import Construction, GroupSolution, LeftOut, Task
-from reconstruct.constructions.sites import Site, check_geometry, share
+from reconstruct.constructions.sites import Site, check_geometry, hidden_width
 from reconstruct.constructions.wide import WidePlan, shift_hidden, two_norms
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import ConjugateGradient, RankProof, Solution, Solver, Status, solve
@@ -71,7 +71,7 @@ class Fitted(Construction):
 
     def plan(self, op: Mixing) -> FittedPlan:
         m, k = op.kernels[0].shape
-        return FittedPlan(op, share(self.ratio, m * k), self.plain)
+        return FittedPlan(op, hidden_width(self.ratio, m * k), self.plain)
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -93,14 +94,11 @@ class Blueprint:
 
 
 def hidden_width(ratio: float, equations: int) -> int:
-    """`⌈ratio · equations⌉`, the hidden width that `--ratio` asks for."""
-    check_ratio(ratio)
-    return share(ratio, equations)
-
-
-def share(ratio: float, equations: int) -> int:
-    """`⌈ratio · equations⌉`, at least 1, for any ratio."""
-    return max(1, _ceil(ratio * equations))
+    """`⌈ratio · equations⌉`, the hidden width that `--ratio` asks for, at least 1."""
+    value = ratio * equations
+    nearest = round(value)  # 1.1 · 50 is 55.000000000000007: that asks for 55 neurons, not 56
+    exact = abs(value - nearest) < 1e-9 * max(1.0, value)
+    return max(1, nearest if exact else ceil(value))
 
 
 def check_ratio(ratio: float) -> None:
@@ -110,11 +108,6 @@ def check_ratio(ratio: float) -> None:
             f"the ratio must be at least 1, so that every map has as many hidden neurons as "
             f"equations, and less than a million, but is {ratio:g}; 1.5 is a good choice"
         )
-
-
-def _ceil(value: float) -> int:
-    nearest = round(value)  # 1.1 · 50 is 55.000000000000007: that asks for 55 neurons, not 56
-    return nearest if abs(value - nearest) < 1e-9 * max(1.0, value) else int(-(-value // 1))
 
 
 # --- nodes as what they must be -----------------------------------------------------------------

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from reconstruct.constructions.sites import share
+from reconstruct.constructions.sites import hidden_width
 from reconstruct.khatri_rao import ConjugateGradient, KhatriRao, expected_iterations, solve
 from reconstruct.networks.draw import Sampler, Weights
 from reconstruct.numbers.arrays import dense
@@ -23,7 +23,7 @@ from reconstruct.studies.study import Panel, Point, Row, Rows, values_of
 
 def trial(point: Point, seed: int) -> Row:
     d, c, kind = point["d"], point["ratio"], point["weights"]
-    n = share(c, d * d)
+    n = hidden_width(c, d * d)
     weights = Weights.GAUSSIAN if kind == "sparse" else Weights(kind)
     sampler = Sampler(seed, weights, 0.5 if kind == "sparse" else None)
     M1, M2 = (dense(sampler.matrix(0, i, *size)) for i, size in enumerate(((n, d), (d, n))))

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from reconstruct.constructions.sites import share
+from reconstruct.constructions.sites import hidden_width
 from reconstruct.khatri_rao import prove_full_rank, structural_obstruction
 from reconstruct.networks.draw import Sampler
 from reconstruct.numbers.arrays import dense
@@ -28,7 +28,7 @@ from reconstruct.studies.study import Panel, Point, Row, Rows, mean, select, val
 
 def trial(point: Point, seed: int) -> Row:
     d, c, p = point["d"], point["ratio"], point["p"]
-    n = share(c, d * d)
+    n = hidden_width(c, d * d)
     sampler = Sampler(seed, density=p)
     M1, M2 = (dense(sampler.matrix(0, i, *size)) for i, size in enumerate(((n, d), (d, n))))
     obstruction = structural_obstruction(M1, M2)
@@ -66,7 +66,7 @@ def proved(d: int, c: float) -> tuple[float, float] | None:
     """
     from proofs_check.statements.theorem_3_sparse.threshold import band
 
-    return band(d, share(c, d * d)) if c >= 1.05 and d > 1 else None
+    return band(d, hidden_width(c, d * d)) if c >= 1.05 and d > 1 else None
 
 
 def _shown(density: float) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from reconstruct.constructions.sites import share
+from reconstruct.constructions.sites import hidden_width
 from reconstruct.constructions.stacked import Product, fit, least_widths, shared_out
 from reconstruct.networks.draw import Sampler
 from reconstruct.numbers.arrays import dense
@@ -21,7 +21,7 @@ from reconstruct.studies.study import Panel, Point, Row, Rows, mean, select, val
 def trial(point: Point, seed: int) -> Row:
     d, layers = point["d"], point["layers"]
     needed = d * d + layers - 1
-    total = max(share(point["ratio"], needed), sum(least_widths(d, d, layers)))
+    total = max(hidden_width(point["ratio"], needed), sum(least_widths(d, d, layers)))
     widths = shared_out(total, least_widths(d, d, layers))
     sizes = [d, *widths, d]
     sampler = Sampler(seed)
