@@ -146,6 +146,12 @@ CASES = {
         STATS,
         {},
     ),
+    "group norm of one group": (
+        [("GroupNormalization", ["x", "g", "be"], "y", {"num_groups": 1})],
+        [1, 4, 2, 3],
+        STATS,
+        {"opset": 21, "dtype": np.float32},
+    ),
     "relu": ([("Relu", ["x"], "y")], ["N", 4], {}, {}),
     "clip": (
         [("Clip", ["x", "lo", "hi"], "y")],

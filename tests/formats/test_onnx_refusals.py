@@ -55,6 +55,11 @@ UNSUPPORTED = {
         STATS,
         "training mode.*export the model in evaluation mode",
     ),
+    "training norm of an early set": (
+        [("BatchNormalization", BN, ["y", "m", "w", "a", "b"])],
+        STATS,
+        "training mode.*export the model in evaluation mode",
+    ),
     "training dropout": (
         [("Dropout", ["x", "", "t"], "y")],
         {"t": np.array(True)},
@@ -75,7 +80,8 @@ UNSUPPORTED = {
 @pytest.mark.parametrize("name", UNSUPPORTED)
 def test_unsupported(name, tmp_path):
     nodes, constants, message = UNSUPPORTED[name]
-    refused(tmp_path, UnsupportedError, message, onnx_bytes(nodes, [1, 4], constants))
+    more = {"opset": 9} if "early" in name else {}
+    refused(tmp_path, UnsupportedError, message, onnx_bytes(nodes, [1, 4], constants, **more))
 
 
 MALFORMED = {

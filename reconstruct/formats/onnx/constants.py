@@ -89,7 +89,7 @@ def gather(call: Call, build: Builder) -> Value:
 
 def split(call: Call, build: Builder) -> list[Value]:
     """Consecutive blocks along an axis."""
-    ends = accumulate((shape[call.axis] for shape in call.shapes), initial=0)
+    ends = accumulate((shape[call.axis] for shape in call.shapes if shape), initial=0)
     blocks = [np.arange(a, b) for a, b in pairwise(ends)]
     return [moved(build, call, partial(np.take, indices=b, axis=call.axis)) for b in blocks]
 

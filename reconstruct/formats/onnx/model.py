@@ -252,6 +252,7 @@ def node_name(node: Any) -> str:
 
 
 MENDED = {"MaxPool": 22, "AveragePool": 22}  # earlier rules count windows on pads (ceil_mode)
+ALIKE = ("GroupNormalization",)  # without a rule; what it makes is like its first input
 
 
 class Schemas:
@@ -302,8 +303,8 @@ class Schemas:
         except (ValueError, TypeError) as error:
             raise InputError(f"has a malformed attribute ({error})") from None
 
-    def outputs(self, node: Any, values: dict[str, Any]) -> tuple[tuple[int, ...], ...]:
-        """The shapes of what the node makes, by ONNX's rules; () for outputs that are left out."""
+    def outputs(self, node: Any, values: dict[str, Any]) -> tuple[tuple[int, ...] | None, ...]:
+        """The shapes of what the node makes, None where ONNX's rules do not tell."""
         names = {name for name in node.input if name}
         known = {name: values[name] for name in names if isinstance(values[name], np.ndarray)}
         data = {
@@ -333,16 +334,17 @@ class Schemas:
                 f"is not legal ONNX on inputs of shapes {shapes or 'none'} ({_reason(error)}); "
                 f"export the model again"
             ) from None
+        if node.op_type in ALIKE:
+            made = {node.output[0]: self._types[node.input[0]]}
         self._types.update(made)
-        return tuple(_shape(made.get(name)) if name else () for name in node.output)
+        return tuple(_shape(made.get(name)) for name in node.output)
 
 
-def _shape(kind: Any) -> tuple[int, ...]:
+def _shape(kind: Any) -> tuple[int, ...] | None:
     dims = [] if kind is None else kind.tensor_type.shape.dim
     told = kind is not None and kind.tensor_type.HasField("shape")
-    if not (told and all(d.HasField("dim_value") for d in dims)):
-        raise UnsupportedError("makes a value whose size ONNX's rules do not tell")
-    return tuple(int(d.dim_value) for d in dims)
+    known = told and all(d.HasField("dim_value") for d in dims)
+    return tuple(int(d.dim_value) for d in dims) if known else None
 
 
 def _reason(error: Exception) -> str:

@@ -240,9 +240,11 @@ class _Walk:
         shapes = self.schemas.outputs(node, self.values)
         what = f"the value of node {name!r}"
         for shape in shapes:  # memory for what the node makes, before it is made
-            self.build.budget.tensor(shape, what)
+            if fixed and shape is None:
+                raise UnsupportedError(values.UNTOLD)
+            self.build.budget.tensor(shape or (), what)
             if fixed:
-                self.build.budget.take(VALUE * math.prod(shape), what)
+                self.build.budget.take(VALUE * math.prod(shape or ()), what)
         seen = tuple(_seen(v, self.model.uses[i]) for i, v in zip(node.input, inputs, strict=True))
         call = Call(name, node.op_type, seen, attributes, self.model.opset, shapes, kinds)
         made = read(call, self.build)
@@ -286,8 +288,10 @@ class _Walk:
                     f"input's {values.NAMES[self.model.kind]}; export the model in one float type"
                 )
 
-    def _keep(self, name: str, value: Value, shape: tuple[int, ...]) -> None:
+    def _keep(self, name: str, value: Value, shape: tuple[int, ...] | None) -> None:
         """The value in the shape that ONNX's rules give, of which it must have the size."""
+        if shape is None:
+            raise UnsupportedError(values.UNTOLD)
         if math.prod(value.shape) != math.prod(shape):
             raise UnsupportedError(
                 f"is read in shape {tuple(value.shape)}, but ONNX's rules give {shape}"

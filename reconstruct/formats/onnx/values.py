@@ -32,6 +32,7 @@ REASON = (
     "h·(1 + erf(h/√2))/2, or, over the last axis, of LayerNorm, "
     "(h − mean)/√(mean((h − mean)²) + eps), or RMSNorm"
 )
+UNTOLD = "makes a value whose size ONNX's rules do not tell; fold constants when exporting"
 
 
 @dataclass(frozen=True)
@@ -76,11 +77,13 @@ class Call:
     inputs: tuple[Value | None, ...]
     attributes: dict[str, Any]
     opset: int
-    shapes: tuple[tuple[int, ...], ...]  # of what it makes, by ONNX's rules
+    shapes: tuple[tuple[int, ...] | None, ...]  # of what it makes, where ONNX's rules tell it
     kinds: tuple[int, ...] = ()  # ONNX's type numbers of the inputs
 
     @property
     def shape(self) -> tuple[int, ...]:
+        if self.shapes[0] is None:
+            raise self.refuse(UNTOLD)
         return self.shapes[0]
 
     @property
