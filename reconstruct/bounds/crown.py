@@ -80,13 +80,12 @@ class Transfer:
         return down(down(const - self.floor[:, None]) + total)
 
     def take(self, boxes: Array) -> Transfer:
-        """The same node on a choice of boxes, one per entry of `boxes`, repeats allowed."""
+        """The same node, without a swap, on a choice of boxes."""
         return Transfer(
             self.pull.take(boxes),
             pick(self.plain, boxes),
             pick(self.signed, boxes),
             pick(self.floor, boxes),
-            None if self.swap is None else self.swap.take(boxes),
         )
 
 
@@ -109,11 +108,6 @@ class Swap:
     own: str
     moves: tuple[tuple[str, str, Matrix], ...]
     constants: Transfer
-
-    def take(self, boxes: Array) -> Swap:
-        keep, below, above = (pick(x, boxes) for x in (self.keep, self.below, self.above))
-        step = self.constants.take(boxes)
-        return replace(self, keep=keep, below=below, above=above, constants=step)
 
     def moved(self, form: Array) -> Iterator[tuple[str, Array]]:
         """Where coefficients of swapped units go: names of values, with coefficients of these."""
@@ -282,15 +276,13 @@ def lower_bounds(
     offsets: Array,
     transfers: Mapping[str, Transfer],
     ranges: Mapping[str, Range],
-    boxes: Array | None = None,
 ) -> Array:
     """Lower bounds of `Σ forms[name]·v_name + offsets`: (boxes, rows).
 
-    Each of `forms` is (1 or boxes, rows, size), `offsets` (1 or boxes, rows). With `boxes`, an
-    array of indices, entry i of the batch is taken on box `boxes[i]`.
+    Each of `forms` is (1 or boxes, rows, size), `offsets` (1 or boxes, rows).
     """
-    form, const = carry_back(network, forms, offsets, transfers, ranges, boxes)
-    return on_source(form, const, _on(transfers[network.source], boxes))
+    form, const = carry_back(network, forms, offsets, transfers, ranges)
+    return on_source(form, const, transfers[network.source])
 
 
 def on_source(form: Array, const: Array, box: Transfer) -> Array:
@@ -306,7 +298,6 @@ def carry_back(
     offsets: Array,
     transfers: Mapping[str, Transfer],
     ranges: Mapping[str, Range],
-    boxes: Array | None = None,
 ) -> tuple[Array, Array]:
     """`(form, const)` with `Σ forms·v + offsets ≥ form·x + const` for every input x of the box.
 
@@ -320,13 +311,13 @@ def carry_back(
             if node.name not in pending:
                 continue
             form = pending.pop(node.name)
-            step = _on(transfers[node.name], boxes)
+            step = transfers[node.name]
             if step.swap is not None:
-                form, const = _swap(step.swap, node.name, form, const, pending, ranges, boxes)
+                form, const = _swap(step.swap, node.name, form, const, pending, ranges)
             const = step.constant(form, const)
             pulled = step.pull(form)
             for origin in node.inputs:
-                const = _collect(pending, origin, pulled, const, ranges[origin], boxes)
+                const = _collect(pending, origin, pulled, const, ranges[origin])
     return pending[network.source], const
 
 
@@ -357,7 +348,8 @@ def lowest_on_box(
             const = step.constant(coefficients, const)
             pulled = step.pull(coefficients)
             for origin in node.inputs:
-                const = _collect(pending, origin, pulled, const, ranges[origin], boxes)
+                lo, hi = ranges[origin]
+                const = _collect(pending, origin, pulled, const, (lo[boxes], hi[boxes]))
             if isinstance(node.op, Activation) and set(pending) != {network.source}:
                 continue  # the map before it says much more
             bound = const
@@ -374,10 +366,6 @@ def lowest_on_box(
     return low
 
 
-def _on(step: Transfer, boxes: Array | None) -> Transfer:
-    return step if boxes is None else step.take(boxes)
-
-
 def _swap(
     swap: Swap,
     name: str,
@@ -385,13 +373,12 @@ def _swap(
     const: Array,
     pending: dict[str, Array],
     ranges: Mapping[str, Range],
-    boxes: Array | None,
 ) -> tuple[Array, Array]:
     """Hands the coefficients of swapped units on; returns those that stay, and the constant."""
     const = swap.constants.constant(form, const)
     pending[name] = form * swap.keep[:, None]
     for other, moved in swap.moved(form):
-        const = _collect(pending, other, moved, const, ranges[other], boxes)
+        const = _collect(pending, other, moved, const, ranges[other])
     return pending.pop(name), const
 
 
@@ -401,7 +388,6 @@ def _collect(
     form: Array,
     const: Array,
     value: Range,
-    boxes: Array | None,
 ) -> Array:
     """Adds coefficients to what waits at a node; returns the constant less the sum's rounding."""
     if name not in pending:
@@ -409,9 +395,7 @@ def _collect(
         return const
     total = pending[name] + form
     pending[name] = total
-    reach = magnitude(*value)
-    reach = reach if boxes is None else pick(reach, boxes)
     # u·reach would underflow where values are tiny, and coefficients may make it large again; what
     # underflows here is below u·n·η, or below η: `up` adds that
-    error = dot(np.abs(total), reach) * (2.0 * UNIT * SLACK)
+    error = dot(np.abs(total), magnitude(*value)) * (2.0 * UNIT * SLACK)
     return down(const - up(error))

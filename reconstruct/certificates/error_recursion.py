@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import reduce
 from typing import Any, Self
 
 import numpy as np
@@ -72,7 +71,8 @@ class Cut:
 
 def _times(parts: tuple[tuple[View, Array], ...], errors: Mapping[str, Array]) -> Array:
     """Bounds of matrices, by what they look at, times numbers of the sources."""
-    return upward(reduce(np.add, (view.reached(size, errors[view.source]) for view, size in parts)))
+    found = (view.reached(size, errors[view.source]) for view, size in parts)
+    return upward(sum(found, np.zeros((1, 1))))
 
 
 def bound_layers(

@@ -167,7 +167,7 @@ def test_coefficients_that_meet_at_a_node_keep_the_rounding_of_their_sum(reach):
     one, small = np.array([[[1.0]]]), np.array([[[2.0**-53]]])
     pending = {"h": one}
     ends = (np.array([[-reach]]), np.array([[reach]]))
-    const = crown._collect(pending, "h", small, np.zeros((1, 1)), ends, None)
+    const = crown._collect(pending, "h", small, np.zeros((1, 1)), ends)
     total, kept = Fraction(float(pending["h"][0, 0, 0])), Fraction(float(const[0, 0]))
     exact = Fraction(1) + Fraction(2.0**-53)
     assert kept - total * Fraction(reach) <= -exact * Fraction(reach)
@@ -178,7 +178,7 @@ def test_large_coefficients_of_tiny_values_keep_the_rounding_of_their_sum():
     large, small, reach = np.full((1, 1, 1), 2.0**500), np.full((1, 1, 1), 2.0**447), 2.0**-1060
     pending = {"h": large}
     ends = (np.array([[-reach]]), np.array([[reach]]))
-    const = crown._collect(pending, "h", small, np.zeros((1, 1)), ends, None)
+    const = crown._collect(pending, "h", small, np.zeros((1, 1)), ends)
     lost = Fraction(2.0**500) + Fraction(2.0**447) - Fraction(pending["h"].item())
     assert lost > 0 and Fraction(const.item()) <= -lost * Fraction(reach)
 
@@ -188,7 +188,7 @@ def test_the_sum_of_many_coefficients_keeps_each_rounding():
     first, second = rng.normal(size=(2, 1, 3, 40))
     reach = np.exp(rng.normal(size=(1, 40)) * 5)
     pending = {"h": first}
-    const = crown._collect(pending, "h", second, np.zeros((1, 3)), (-reach, reach), None)
+    const = crown._collect(pending, "h", second, np.zeros((1, 3)), (-reach, reach))
     for row in range(3):
         parts = zip(first[0, row], second[0, row], pending["h"][0, row], reach[0], strict=True)
         lost = sum(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,9 +15,9 @@ from reconstruct.certificates import certify
 from reconstruct.certificates.alignment import Alignment
 from reconstruct.certificates.error_recursion import Cut, bound_layers
 from reconstruct.certificates.forms import Form, View
-from reconstruct.certificates.propagate import Affine, OnBoxes, Walk, figures, secants
+from reconstruct.certificates.propagate import Affine, Mode, OnBoxes, Walk, figures, secants
 from reconstruct.equivalence.witness import enclose
-from reconstruct.networks import Box, Network, in_blocks
+from reconstruct.networks import Box, LeakyRelu, Network, in_blocks
 from reconstruct.networks.blocks import Tree
 from reconstruct.numbers.double_double import Enclosure
 from tests.proofs_check.certificates.making import certified, close, edit
@@ -120,11 +121,53 @@ def test_what_a_hidden_unit_takes_on_a_box_is_known_but_for_rounding() -> None:
     assert Fraction(lo.item()) <= true <= Fraction(hi.item())
 
 
+def test_errors_of_the_sources_move_what_a_hidden_unit_takes() -> None:
+    form = Form((View("x", 1),), Enclosure.exact([[2.0, 0.0]]))
+    point = np.zeros((1, 1))
+    taken = Affine.of(form, {"x": np.zeros(1)}, {"x": np.array([0.5])})
+    lo, hi = taken.on({"x": (point, point)})
+    assert lo.item() <= -1.0 and hi.item() >= 1.0
+
+
+def test_errors_of_floats_pass_the_residual_and_all_that_was_rounded() -> None:
+    """In front of a cut: A δ, (A' − A) δ, the residual in real arithmetic, and what was rounded."""
+    view = View("x", 1)
+    form = Form((view,), Enclosure.exact([[1.0, 0.0]]))
+    parts = ((view, np.full((1, 1), 2.0**k)) for k in (0, 1))
+    cut = Cut("a", "a", "z", None, form, *((part,) for part in parts), np.array([4.0]), np.ones(1))
+    mode = Mode(np.float64)
+    mode.errors["x"] = np.ones((1, 1))
+    mode.rounded["a"] = np.full((1, 1), 8.0), np.full((1, 1), 16.0)
+    total, fresh, behind = (part.item() for part in mode.at(cut, np.zeros((1, 1))))
+    assert fresh >= 2 + 4 + 8 and total >= 1 + 2 + 4 + 8 and behind == 16
+
+
+@pytest.mark.parametrize("signed", [False, True])
+def test_what_an_activation_rounds_is_an_error_behind_the_cut(signed) -> None:
+    walk = walking(Mode(np.float64))
+    walk.rows, walk.signed = None, signed
+    point = np.ones((1, 1))
+    walk.facts = SimpleNamespace(range=lambda name, rows: (point, point))  # type: ignore[assignment]
+    walk.modes[0].rounded["a"] = np.full((1, 1), 8.0), np.full((1, 1), 16.0)
+    walk.modes[0].errors["x"] = np.zeros((1, 1))
+    view, none = View("x", 1), np.zeros(1)
+    form, part = Form((view,), Enclosure.exact([[1.0, 0.0]])), ((view, np.ones((1, 1))),)
+    ((error,),) = walk._cut(Cut("a", "a", "z", LeakyRelu(0.5), form, part, (), none, none))
+    assert error.item() >= 8 + 16
+    assert not signed or walk._symbols.item() >= 8 + 16
+
+
+def walking(*modes: Mode) -> Walk:
+    """A walk on one box that begins."""
+    walk = Walk.__new__(Walk)
+    walk.boxes, walk.modes, walk._terms = 1, list(modes), 16
+    walk._symbols, walk._forms, walk._sizes, walk._reached = np.zeros((1, 0, 1)), {}, {}, {}
+    return walk
+
+
 def carried(*maps: Enclosure, first: float = 1.0) -> float:
     """The error behind a chain of maps that is `first` in front of it, and no other is new."""
-    walk = Walk.__new__(Walk)
-    walk.boxes, walk.modes, walk._terms = 1, [None], 16  # type: ignore[list-item]
-    walk._symbols, walk._forms, walk._sizes, walk._reached = np.zeros((1, 0, 1)), {}, {}, {}
+    walk = walking(Mode(None))
     for place, matrix in enumerate((Enclosure.exact([[1.0, 0.0]]), *maps)):
         rows, columns = matrix.shape
         form = Form((View("x" if place == 0 else str(place - 1), columns - 1),), matrix)
