@@ -2,7 +2,7 @@
 
 For each network the factor between the float32 error of f, by onnxruntime on the written file, and
 that of g itself, at samples, corners and the worst of them searched around. One row for each way to
-bound the ranges, with and without the balancing of rows and units, feedback in rounding, sums in
+bound the ranges, with and without the balancing of units, feedback in rounding, sums in
 blocks, shifts taken out of them and headroom for float32, and for each ratio; beside it what is
 proved of the evaluation in floats, and what float16 and bfloat16 would do.
 Networks of ACAS Xu with `--extent quick`.
@@ -53,7 +53,7 @@ LARGE = 2**26  # weights of a network from which on an evaluation takes all proc
 
 @dataclass(frozen=True)
 class Setting:
-    """Which measures are taken: how ranges are bounded, balanced rows and units,
+    """Which measures are taken: how ranges are bounded, balanced units,
     how gammas become float32, long sums in blocks, shifts taken out before (then sums are in
     blocks), shifts with headroom for float32 (too), and the ratio; of grouped layers their block.
     """

@@ -27,7 +27,7 @@ from reconstruct.cli import main
 from reconstruct.constructions.chain import Chain, ChainPlan, read_chains
 from reconstruct.constructions.construction import Construction, GroupSolution, Task
 from reconstruct.constructions.sites import Blueprint, LayerPlan, Site
-from reconstruct.constructions.wide import check_width, full_rank, solve_two_layers
+from reconstruct.constructions.wide import full_rank, solve_two_layers
 from reconstruct.equivalence.search import search
 from reconstruct.formats.network_file import FORMATS, Around, FileFormat
 from reconstruct.khatri_rao import KhatriRao, RankProof, Solution, Solver, Status
@@ -130,9 +130,6 @@ class SpaciousPlan(ChainPlan):
     @property
     def systems(self) -> tuple[tuple[int, int, int], ...]:
         return ((self.rows, self.cols, self.width),)
-
-    def check(self, site: Site) -> None:
-        check_width(site, site.layers[0], self.rows, self.cols, site.where)
 
     def solve_group(
         self, chain: Chain, task: Task, solver: Solver, progress: Progress

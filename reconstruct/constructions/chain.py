@@ -43,7 +43,8 @@ EXAMINED = 2**25  # entries of a Khatri-Rao pattern that is examined: half a sec
 class Link:
     """A hidden layer: `carry` M (n × n before it, None in the first), `entry` A (n × block).
 
-    `bias` is the sum of the biases of both linear layers, `piece` the activation's linear piece.
+    `bias` is the sum of the biases of both linear layers, `piece` the activation's linear piece,
+    `name` that of the norm's node.
     """
 
     carry: Matrix | None
@@ -52,6 +53,7 @@ class Link:
     bias: Vector
     norm: Norm
     piece: Piece
+    name: str
 
     @property
     def width(self) -> int:
@@ -138,7 +140,7 @@ def _links(layer: Layer, frozen: Network, count: int, first: bool) -> list[Link]
                 entering = entering[:, slice(*layer.block)]  # the others are zero
         block = layer.block or (0, entering.shape[1])
         carrying = None if carry is None else carry.kernels[g]
-        found.append(Link(carrying, entering, block, own, norm, piece))
+        found.append(Link(carrying, entering, block, own, norm, piece, layer.norm))
     return found
 
 
@@ -168,6 +170,8 @@ class ChainPlan(SitePlan):
 
     def check(self, site: Site) -> None:
         sites.check_geometry(self.op, site)
+        for chain in read_chains(site):
+            check_reach(chain, site.where)
 
     def solve(
         self, tasks: Sequence[Task], site: Site, solver: Solver, progress: Progress
@@ -183,25 +187,32 @@ class ChainPlan(SitePlan):
         raise NotImplementedError
 
 
-def check_patterns(chain: Chain, where: str) -> None:
-    """Refuse, before any numerical work, weights whose zeros alone leave some block out of reach.
+def check_reach(chain: Chain, where: str) -> None:
+    """Refuse, before any numerical work, layers with fewer neurons than equations, and weights
+    whose zeros alone leave some block out of reach.
 
     Where M has zeros, B has some at best where no path leads from the layer to the output. Patterns
     with very many entries are not examined: those are nearly full, and the solver says what it
     finds.
     """
-    reached = chain.end.kernel
+    reached, m = chain.end.kernel, chain.end.kernel.shape[0]
     for i in reversed(range(len(chain.links))):
-        link = chain.links[i]
+        link, here = chain.links[i], f"{where}, block {i + 1}" if len(chain.links) > 1 else where
+        k = link.entry.shape[1]
+        if link.width < m * k:
+            raise InputError(
+                f"{here} needs a hidden width of at least m·k = {m}·{k} = {m * k} to reach every "
+                f"{m}×{k} matrix, but the frozen network has {link.width} neurons at "
+                f"{link.name!r}; widen it by {m * k - link.width}, or use --construction factored "
+                f"if the map has low rank"
+            )
         served = (link.entry != 0).sum(axis=1) * (reached != 0).sum(axis=0)
-        obstruction = None
         if served.sum() <= EXAMINED:
             obstruction = structural_obstruction(link.entry, reached)
-        if obstruction is not None:
-            block = f", block {i + 1}" if len(chain.links) > 1 else ""
-            raise InputError(
-                f"{where}{block} cannot be reached by this frozen network: {obstruction.message}"
-            )
+            if obstruction is not None:
+                raise InputError(
+                    f"{here} cannot be reached by this frozen network: {obstruction.message}"
+                )
         if link.carry is not None:
             reached = _pattern(_pattern(reached) @ _pattern(link.carry))
 

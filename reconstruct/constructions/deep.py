@@ -44,7 +44,7 @@ from reconstruct.constructions.construction import (
     Task,
 )
 from reconstruct.constructions.sites import Blueprint, LayerPlan, Site, hidden_width
-from reconstruct.constructions.wide import check_width, exact_norm
+from reconstruct.constructions.wide import exact_norm
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import (
     Auto,
@@ -137,14 +137,8 @@ class DeepPlan(ChainPlan):
 
     def check(self, site: Site) -> None:
         super().check(site)
-        for i, (layer, (start, stop)) in enumerate(
-            zip(site.layers[:-1], self.blocks, strict=True), start=1
-        ):
-            where = f"{site.where}, block {i}"
-            check_width(site, layer, self.rows, stop - start, where, self.groups)
         for chain in chains.read_chains(site):
             check_pieces(chain, site.where)
-            chains.check_patterns(chain, site.where)
 
     def solve_group(
         self, chain: Chain, task: Task, solver: Solver, progress: Progress

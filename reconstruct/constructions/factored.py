@@ -28,7 +28,7 @@ from reconstruct.constructions.construction import (
     Task,
 )
 from reconstruct.constructions.sites import Blueprint, Site, hidden_width
-from reconstruct.constructions.wide import channels, check_width, full_rank, solve_two_layers
+from reconstruct.constructions.wide import channels, full_rank, solve_two_layers
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import RankProof, Solver
 from reconstruct.networks import Matrix, Mixing, Piece, dense
@@ -120,7 +120,7 @@ class FactoredPlan(ChainPlan):
         return LeftOut.joined([LeftOut(R, np.zeros(len(R))) for R in gaps]) if self.chosen else None
 
     def check(self, site: Site) -> None:
-        super().check(site)
+        sites.check_geometry(self.op, site)
         middle = channels(site, site.layers[1])
         if middle != self.groups * self.rank:
             raise InputError(
@@ -129,11 +129,9 @@ class FactoredPlan(ChainPlan):
                 f"{site.layers[1].norm!r}"
             )
         first, second = (f"{site.where}, {word} factor" for word in ("first", "second"))
-        check_width(site, site.layers[0], self.rank, self.cols, first, self.groups)
-        check_width(site, site.layers[2], self.rows, self.rank, second, self.groups)
         for into, out in _halves(site):
-            chains.check_patterns(into, first)
-            chains.check_patterns(out, second)
+            chains.check_reach(into, first)
+            chains.check_reach(out, second)
 
     def solve(
         self, tasks: Sequence[Task], site: Site, solver: Solver, progress: Progress

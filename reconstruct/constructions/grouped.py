@@ -240,7 +240,7 @@ class BlockSystems:
         norm = sites.norm_at(frozen, one.norm)
         piece = sites.activation_at(frozen, one.activation).piece
         rows = first.reshape(-1, first.shape[2])
-        link = Link(None, rows, (0, first.shape[2]), entry.offsets, norm, piece)
+        link = Link(None, rows, (0, first.shape[2]), entry.offsets, norm, piece, one.norm)
         end = End(carry.kernels, carry.offsets, sites.norm_at(frozen, two.norm))
         blocks = second.reshape(entry.groups, outputs, width)
         return cls(first, blocks, weights.transpose(0, 2, 1), seen, Chain((link,), end))

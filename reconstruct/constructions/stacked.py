@@ -29,7 +29,7 @@ import scipy.linalg as la
 from reconstruct.constructions.chain import Chain, ChainPlan, LinkScale, read_chains, shift_chain
 from reconstruct.constructions.construction import Construction, GroupSolution, LayerSolution, Task
 from reconstruct.constructions.deep import check_pieces, unit_of
-from reconstruct.constructions.sites import Blueprint, Site, hidden_width
+from reconstruct.constructions.sites import Blueprint, Site, check_geometry, hidden_width
 from reconstruct.constructions.wide import channels
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import KhatriRao, Solution, Solver, Status
@@ -118,7 +118,7 @@ class StackedPlan(ChainPlan):
         return self.rows * self.cols + len(self.widths) - 1
 
     def check(self, site: Site) -> None:
-        super().check(site)
+        check_geometry(self.op, site)
         formed = 8 * self.rows * self.cols * sum(self.widths)
         if formed > LIMITS.dense_bytes:
             raise InputError(

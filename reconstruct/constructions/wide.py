@@ -112,12 +112,6 @@ class WidePlan(ChainPlan):
     def systems(self) -> tuple[tuple[int, int, int], ...]:
         return ((self.rows, self.cols, self.width),) * self.groups
 
-    def check(self, site: Site) -> None:
-        super().check(site)
-        check_width(site, site.layers[0], self.rows, self.cols, site.where, self.groups)
-        for layers in chains.read_chains(site):
-            chains.check_patterns(layers, site.where)
-
     def solve_group(
         self, chain: Chain, task: Task, solver: Solver, progress: Progress
     ) -> GroupSolution:
@@ -192,17 +186,6 @@ def rounded_norm(norm: Any, dtype: Any) -> Any:
         return norm
     gamma, beta = (a.astype(dtype).astype(np.float64) for a in (norm.gamma, norm.beta))
     return norm.tuned(gamma, beta)
-
-
-def check_width(site: Site, layer: Layer, m: int, k: int, where: str, groups: int = 1) -> None:
-    """Refuse a hidden layer with fewer neurons than equations."""
-    width = channels(site, layer) // groups
-    if width < m * k:
-        raise InputError(
-            f"{where} needs a hidden width of at least m·k = {m}·{k} = {m * k} to reach every "
-            f"{m}×{k} matrix, but the frozen network has {width} neurons at {layer.norm!r}; widen "
-            f"it by {m * k - width}, or use --construction factored if the map has low rank"
-        )
 
 
 def channels(site: Site, layer: Layer) -> int:
