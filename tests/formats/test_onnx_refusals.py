@@ -100,6 +100,11 @@ MALFORMED = {
         {"s": np.array([np.inf])},
         "needs a finite slope, but got inf",
     ),
+    "slopes of more values than there are": (
+        [("PRelu", ["x", "s"], "y")],
+        {"s": np.full((3, 4), 0.5)},
+        "could not be broadcast",
+    ),
     "shapes that do not fit": ([("MatMul", ["x", "V"], "y")], {"V": np.ones((5, 2))}, r"\(1, 4\)"),
     "bias that does not fit": (
         [("Gemm", ["x", "W", "c"], "y")],
@@ -120,6 +125,11 @@ MALFORMED = {
         [("Reshape", ["x", "s"], "y")],
         {"s": np.array([2.5, 2])},
         "Expected:int64 Actual:double",
+    ),
+    "places that are no whole numbers": (
+        [("Gather", ["x", "i"], "y", {"axis": 1})],
+        {"i": np.array([0.5])},
+        r"indices typestr: Tind, has unsupported type: tensor\(double\)",
     ),
     "unknown name": ([("Relu", ["nothing"], "y")], {}, "uses 'nothing', which no node makes"),
     "division by zero": (
@@ -171,6 +181,27 @@ MALFORMED = {
 def test_malformed(name, tmp_path):
     nodes, constants, message = MALFORMED[name]
     refused(tmp_path, InputError, message, onnx_bytes(nodes, [1, 4], constants))
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        ("Conv", ["x", "k"], "y", {"kernel_shape": [1, 1]}),
+        (
+            "MaxPool",
+            ["x"],
+            "y",
+            {"kernel_shape": [2, 2], "auto_pad": "SAME_UPPER", "pads": [1, 1, 1, 1]},
+        ),
+    ],
+)
+def test_windows_that_contradict_themselves_are_refused_unchecked_too(node, tmp_path):
+    """A kernel of another shape than is stated; pads beside those that auto_pad asks for."""
+    (tmp_path / "model.onnx").write_bytes(
+        onnx_bytes([node], [1, 1, 5, 5], {"k": np.ones((1, 1, 3, 3))})
+    )
+    with pytest.raises(UnsupportedError, match=r"is read in shape .*, but ONNX's rules give"):
+        load(tmp_path / "model.onnx", unchecked=True)
 
 
 def refused(tmp_path, kind, message, content):

@@ -173,8 +173,8 @@ def leaky(slope: Any) -> activations.Activation:
 
 def prelu(call: Call) -> activations.Activation:
     """PRelu with one slope for all values, which is a leaky ReLU."""
-    slope = call.constant(1, "slopes")
-    if slope is None or not slope.size or np.any(slope != slope.flat[0]):
+    slope = np.broadcast_to(np.asarray(call.constant(1, "slopes")), call.shape)
+    if np.any(slope != slope.flat[0]):
         raise call.refuse("has several slopes; one slope for all values is supported")
     return leaky(slope.flat[0])
 

@@ -110,8 +110,9 @@ def _pair(numbers: Any, neutral: int) -> tuple[int, int]:
 
 
 def _geometry(call: Call, window: tuple[int, ...] = (), *, ends: bool = True) -> Geometry:
-    """As the file states it. The pads at the `ends` are those with which rounding down gives as
-    many windows as ONNX's rules do: they know `auto_pad` and `ceil_mode`."""
+    """As the file states it. With `ceil_mode` the pads at the `ends` are those with which rounding
+    down gives as many windows as ONNX's rules do; if these give others without it, the value has
+    another size than theirs, and is refused."""
     channels, *sides = _image(call, call.flow())
     kernel = _pair(window or call.attributes["kernel_shape"], 1)
     strides, dilations = (_pair(call.attributes.get(key), 1) for key in ("strides", "dilations"))
@@ -121,14 +122,16 @@ def _geometry(call: Call, window: tuple[int, ...] = (), *, ends: bool = True) ->
     given = call.attributes.get("pads", []) if mode == "NOTSET" else []
     first, last = _pair(given[: len(given) // 2], 0), _pair(given[len(given) // 2 :], 0)
     pads = []
-    for i, count in enumerate(_pair(call.shape[2:], 1)):
+    for i, told in enumerate(_pair(call.shape[2:], 1)):
+        same = mode.startswith("SAME")
+        count = math.ceil(sides[i] / strides[i]) if same else told
         missing = (count - 1) * strides[i] + dilations[i] * (kernel[i] - 1) + 1 - sides[i]
         before, after = first[i], last[i]
-        if mode.startswith("SAME"):
+        if same:
             before, after = max(missing, 0) // 2, (max(missing, 0) + 1) // 2
             if mode == "SAME_LOWER":
                 before, after = after, before
-        elif ends:
+        elif ends and call.attributes.get("ceil_mode", 0):
             after = max(after, missing - before)
         pads.append((before, after))
     (top, bottom), (left, right) = pads
