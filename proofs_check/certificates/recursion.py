@@ -169,7 +169,8 @@ class Recursion(Cuts):
             lo, hi, by = np.maximum(lo, low), np.minimum(hi, high), np.minimum(by, moved)
             doubt = bend.deviation(*ranges.widened(lo[0], hi[0], by[0]))
             self.walk.looked[node.name] = lo, hi, by
-        self.theirs.doubts[node.name], self.reached[node.name] = doubt, (lo, hi)
+            self.reached[node.name] = lo, hi  # on its boxes intervals alone may say less
+        self.theirs.doubts[node.name] = doubt
 
     def _moved(self, form: Form) -> ranges.Moved:
         """Bounds of a form over the domain, and how far errors move it."""

@@ -28,7 +28,7 @@ def tight(folder, seed: int = 0, activation=None, sizes=(2, 6, 6, 5, 2)) -> Netw
     box = Box(-1.0, 1.0).of_size(sizes[0])
     frozen = draw(target, Wide(ratio=1.5), seed=seed)
     result = reconstruct(target, frozen, domain=box, bounds=Adaptive(boxes=200))
-    rest = {"bounds": Adaptive(), "partition": result.partition}
+    rest = {"bounds": Adaptive(), "known": result.known}
     certificate = certified(folder, target, result.network, box, **rest)
     assert certificate.verdict is Verdict.CERTIFIED
     assert certificate.tree is not None and certificate.tree.count(0) > 20
@@ -100,7 +100,7 @@ def test_a_lattice_of_equal_functions_is_proved_again(tmp_path, seed) -> None:
     target, box = lattice(seed), Box(-2.0, 2.0).of_size(2)
     method = Adaptive(boxes=60)
     result = reconstruct(target, draw(target, Wide(1.5), seed=seed), domain=box, bounds=method)
-    rest = {"bounds": method, "partition": result.partition}
+    rest = {"bounds": method, "known": result.known}
     found = certified(tmp_path, target, result.network, box, **rest)
     assert found.verdict == "certified" and found.method == "layered" and found.bound < 1e-11
     assert check(tmp_path).accepted
