@@ -138,9 +138,12 @@ class Bend:
 
     def range(self, lo: Floats, hi: Floats) -> Range:
         """f over `[lo, hi]`: every piece is monotone, so its ends and the breakpoints decide."""
-        pairs = [self.values(z) for z in self._vertices(lo, hi)]
-        low = np.minimum.reduce([small for small, _ in pairs])
-        return self._dipped(lo, hi, low), np.maximum.reduce([large for _, large in pairs])
+        first, *others = self._vertices(lo, hi)
+        low, high = self.values(first)
+        for z in others:
+            small, large = self.values(z)
+            low, high = np.minimum(low, small), np.maximum(high, large)
+        return self._dipped(lo, hi, low), high
 
     def _dipped(self, lo: Floats, hi: Floats, low: Floats) -> Floats:
         """The least value, that of a minimum inside of the interval included."""

@@ -419,7 +419,8 @@ class Forms:
             return form
         if isinstance(op, Diagonal):
             scale, shift = self.diagonal(name, op, positions, start, stop)
-            return form.scaled(scale).shifted(shift)
+            form = form.scaled(scale)  # what it was is given up
+            return form.shifted(shift)
         if isinstance(op, Unitwise):
             slope = self.bend(node).slope
             line = form if slope == 1 else form.scaled(Rationals.of(np.full(form.rows, slope)))

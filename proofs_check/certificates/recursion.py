@@ -129,7 +129,7 @@ class Recursion(Cuts):
             raise CheckFailed("segments", f"there are {len(self.steps)} segments, and no others")
 
     def compare(self, name: str, node: Node | None, value: str, ours: Form, theirs: Form) -> None:
-        """The errors at a cut, and the claims of its segment; `value` is what the cut takes."""
+        """What the two forms differ by at a cut; `value` is what the cut takes."""
         gap = theirs.minus(ours)
         difference, size = gap.largest(), ours.over(gap.layout, gap.unit).largest()
         local = np.maximum(*map(np.abs, self._range(gap, gap.floats(), gap.positions > 1)))
@@ -140,13 +140,17 @@ class Recursion(Cuts):
             bend = Windows(node.op, self.target.sizes[value])
         largest = np.maximum(*map(np.abs, self.ranges.over_all(value)))
         found = gap.parts(), gap.positions, size, difference, local, value, largest
-        step = Step(name, ours, *found, node, bend)
+        self.steps.append(Step(name, ours, *found, node, bend))
+
+    def passed(self) -> None:
+        """The errors behind the last cut, and the claims of its segment."""
+        step, number = self.steps[-1], len(self.steps) - 1
         before = [np.max(self.walk.errors(v.source)[0], initial=0.0) for v, _ in step.parts]
+        difference = step.difference
         figures = difference[:, :-1], difference[:, -1], before, self.walk.take(step)[0]
-        names = name, name if node is None else node.name
+        names = step.name, step.name if step.node is None else step.node.name
         derived = Segment(*names, *(float(np.max(part, initial=0.0)) for part in figures))
-        self.claims.check_segment(len(self.steps), derived)
-        self.steps.append(step)
+        self.claims.check_segment(number, derived)
 
     def _range(self, form: Form, floats: Range, quick: bool = False) -> Range:
         """Bounds of a form over the domain, one for each unit; `quick`: by intervals alone."""
