@@ -78,7 +78,7 @@ class Cuts(ABC):
     def compare(self, name: str, node: Node | None, value: str, ours: Form, theirs: Form) -> None:
         """The two forms of what a cut takes, `value` in the target; without node, the outputs."""
 
-    def passed(self) -> None:
+    def passed(self) -> None:  # noqa: B027 (whoever takes no errors on has nothing to do)
         """Called when the forms that were compared are given up: those of wide maps take as much
         memory as the network, and errors are taken on without them."""
 
