@@ -23,7 +23,7 @@ def conv(call: Call, build: Builder) -> Flow:
     if kernel is None or kernel.ndim not in (3, 4):
         raise call.refuse("is supported for sequences and images, with a constant kernel")
     window = kernel if kernel.ndim == 4 else kernel[:, :, None, :]
-    geometry = _geometry(call, window.shape[2:])
+    geometry, _ = _geometry(call, window.shape[2:])
     op = Convolution(window, geometry, offsets, int(call.attributes["group"]))
     return build.emit(call.name, op, call.flow())
 
@@ -31,20 +31,19 @@ def conv(call: Call, build: Builder) -> Flow:
 def max_pool(call: Call, build: Builder) -> Flow:
     if len(call.shapes) > 1:
         raise call.refuse("also gives the places of its maxima, which is not supported")
-    return build.emit(call.name, MaxPool(_geometry(call)), call.flow())
+    return build.emit(call.name, MaxPool(_geometry(call)[0]), call.flow())
 
 
 def average_pool(call: Call, build: Builder) -> Flow:
     """Sums over windows, divided by the number of pixels, or by that of pixels and pads."""
-    geometry = _geometry(call)
+    geometry, more = _geometry(call)
     counted = SumPool(geometry)
     if call.attributes.get("count_include_pad", 0):
         # what ceil_mode adds at the ends to the pads that the file states does not count
-        top, left, bottom, right = stated = _geometry(call, ends=False).pads
-        pads = (0, 0, geometry.pads[2] - stated[2], geometry.pads[3] - stated[3])
-        sides = geometry.height + top + bottom, geometry.width + left + right
-        wide = replace(geometry, channels=1, height=sides[0], width=sides[1], pads=pads)
-        counted = SumPool(wide)
+        top, left, bottom, right = geometry.pads
+        height, width = geometry.height + top + bottom, geometry.width + left + right
+        sides: Any = {"height": height - more[0], "width": width - more[1], "pads": (0, 0, *more)}
+        counted = SumPool(replace(geometry, channels=1, **sides))
     total = build.emit(f"{call.name}/sum", SumPool(geometry), call.flow())
     return _divided(call, build, total, counted)
 
@@ -109,10 +108,10 @@ def _pair(numbers: Any, neutral: int) -> tuple[int, int]:
     return (neutral, found[0]) if len(found) == 1 else (found[0], found[1])
 
 
-def _geometry(call: Call, window: tuple[int, ...] = (), *, ends: bool = True) -> Geometry:
-    """As the file states it. With `ceil_mode` the pads at the `ends` are those with which rounding
-    down gives as many windows as ONNX's rules do; if these give others without it, the value has
-    another size than theirs, and is refused."""
+def _geometry(call: Call, window: tuple[int, ...] = ()) -> tuple[Geometry, tuple[int, int]]:
+    """As the file states it, and what `ceil_mode` adds to the pads at the ends, down and across:
+    with it rounding down gives as many windows as ONNX's rules do. If these give others without it,
+    the value has another size than theirs, and is refused."""
     channels, *sides = _image(call, call.flow())
     kernel = _pair(window or call.attributes["kernel_shape"], 1)
     strides, dilations = (_pair(call.attributes.get(key), 1) for key in ("strides", "dilations"))
@@ -121,7 +120,7 @@ def _geometry(call: Call, window: tuple[int, ...] = (), *, ends: bool = True) ->
         raise call.fault(f"has the auto_pad {mode!r}, which ONNX does not know")
     given = call.attributes.get("pads", []) if mode == "NOTSET" else []
     first, last = _pair(given[: len(given) // 2], 0), _pair(given[len(given) // 2 :], 0)
-    pads = []
+    pads, more = [], [0, 0]
     for i, told in enumerate(_pair(call.shape[2:], 1)):
         same = mode.startswith("SAME")
         count = math.ceil(sides[i] / strides[i]) if same else told
@@ -131,10 +130,10 @@ def _geometry(call: Call, window: tuple[int, ...] = (), *, ends: bool = True) ->
             before, after = max(missing, 0) // 2, (max(missing, 0) + 1) // 2
             if mode == "SAME_LOWER":
                 before, after = after, before
-        elif ends and call.attributes.get("ceil_mode", 0):
-            after = max(after, missing - before)
-        pads.append((before, after))
+        elif call.attributes.get("ceil_mode", 0):
+            more[i] = max(missing - before - after, 0)
+        pads.append((before, after + more[i]))
     (top, bottom), (left, right) = pads
-    return Geometry(
-        channels, sides[0], sides[1], kernel, strides, (top, left, bottom, right), dilations
-    )
+    around = (top, left, bottom, right)
+    geometry = Geometry(channels, sides[0], sides[1], kernel, strides, around, dilations)
+    return geometry, (more[0], more[1])
