@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reconstruct.certificates.arithmetic import Rigorous
 from reconstruct.networks import Norm
 from reconstruct.numbers.double_double import Enclosure, upward
 from reconstruct.numbers.dyadic import integers
@@ -166,3 +167,18 @@ def test_upward_is_above_any_order_of_summation() -> None:
     values = np.random.default_rng(0).random(1000)
     exact = sum((Fraction(float(v)) for v in values), Fraction(0))
     assert Fraction(float(upward(values.sum()))) >= exact
+
+
+@pytest.mark.parametrize("left", [(0, 1.1 * 2.0**-60, 0), (0, 2.0**-60, 0.25), (1.1, 0, 0)])
+@pytest.mark.parametrize("right", [(1.1, 0.0, 0.0), (0.0, 2.0**-60, 0.0), (1.0, 0.3, 1.0)])
+def test_products_of_enclosures_hold_those_of_what_they_hold(left, right) -> None:
+    """Each term is by itself somewhere: low parts and radii of both, and the product's rounding."""
+    made = Rigorous().times(
+        *(Enclosure(*np.array(part).reshape(3, 1, 1)) for part in (left, right))
+    )
+    middle = Fraction(made.high.item()) + Fraction(made.low.item())
+    for s in (-1, 1):
+        for t in (-1, 1):
+            parts = [(Fraction(h), Fraction(lo), Fraction(r)) for h, lo, r in (left, right)]
+            x, y = (h + lo + sign * r for (h, lo, r), sign in zip(parts, (s, t), strict=True))
+            assert abs(x * y - middle) <= Fraction(made.radius.item())
