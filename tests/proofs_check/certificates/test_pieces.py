@@ -4,12 +4,14 @@ rows of grouped maps are mixed as those of the map written out."""
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
 from proofs_check.certificates.affine import Forms
-from proofs_check.certificates.ranges import Piece, needed
+from proofs_check.certificates.arithmetic import above, below
+from proofs_check.certificates.ranges import Piece, added, needed, stretched
 from proofs_check.certificates.rationals import Rationals
 from proofs_check.certificates.report import NotCheckable
 from reconstruct.networks import (
@@ -103,3 +105,32 @@ def test_grouped_rows_are_mixed_as_those_written_out(irrational: bool) -> None:
     assert not mine.minus(other).whole.nonzero().any()
     assert np.all(mine.radius >= other.radius * (1 - 1e-12))
     assert np.allclose(mine.radius, other.radius, rtol=1e-9, atol=0)
+
+
+def drawn(rng: np.random.Generator, count: int) -> np.ndarray:
+    """Floats of all sizes, subnormal ones, powers of two and zeros among them."""
+    exponent = rng.choice([rng.integers(-1074, 1000, count), rng.integers(-5, 5, count)], axis=0)
+    x = np.ldexp(rng.uniform(1, 2, count), exponent) * rng.choice([-1, 1], count)
+    power = np.ldexp(1.0, rng.integers(-1074, 1000, count))
+    return np.where(rng.random(count) < 0.1, 0.0, np.where(rng.random(count) < 0.1, power, x))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_ends_are_rounded_outward_at_all_sizes(seed: int) -> None:
+    rng, count = np.random.default_rng(seed), 100
+    lo, scale, shift, more = (drawn(rng, count) for _ in range(4))
+    hi = lo + np.abs(drawn(rng, count))
+    off, doubt = (np.abs(drawn(rng, count)) * rng.choice([0, 1], count) for _ in range(2))
+    with np.errstate(all="ignore"):
+        ends = stretched(lo, hi, scale, off, shift, doubt), added((lo, hi), (more, more))
+        up, down = above(lo), below(lo)
+        assert (up >= np.nextafter(lo, np.inf)).all() and (down <= np.nextafter(lo, -np.inf)).all()
+    known = np.isfinite(hi) & np.all([np.isfinite(end) for pair in ends for end in pair], axis=0)
+    assert known.sum() > 20
+    for i in np.flatnonzero(known).tolist():
+        s, e, t, d = (Fraction(part[i]) for part in (scale, off, shift, doubt))
+        a, b, c = (Fraction(part[i]) for part in (lo, hi, more))
+        wanted = [(s + p * e) * x + t + q * d for x in (a, b) for p in (-1, 1) for q in (-1, 1)]
+        found = [[Fraction(end[i]) for end in pair] for pair in ends]
+        assert found[0][0] <= min(wanted) and max(wanted) <= found[0][1]
+        assert found[1][0] <= a + c and b + c <= found[1][1]
