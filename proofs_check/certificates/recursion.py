@@ -131,7 +131,7 @@ class Recursion(Cuts):
     def compare(self, name: str, node: Node | None, value: str, ours: Form, theirs: Form) -> None:
         """What the two forms differ by at a cut; `value` is what the cut takes."""
         gap = theirs.minus(ours)
-        difference, size = gap.largest(), ours.over(gap.layout, gap.unit).largest()
+        difference, size = gap.largest(), ours.over(gap.layout, ours.unit).largest()
         local = np.maximum(*map(np.abs, self._range(gap, gap.floats(), gap.positions > 1)))
         bend: Bend | Windows | None = None
         if node is not None and isinstance(node.op, Unitwise):
