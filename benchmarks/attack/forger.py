@@ -91,10 +91,10 @@ def partitions(text: str) -> list[str]:
 
 def numbers(text: str) -> list[str]:
     """Other numbers: smaller, larger, of the other sign, and such as no number is."""
-    if "/" in text and text.count("/") == 1 and "0x" in text:
-        above, below = (int(part, 16) for part in text.split("/"))
-        return [f"{n:#x}/{d:#x}" for n, d in ((above, 2 * below), (-above, below), (0, 1), (1, 0))]
     try:
+        if text.count("/") == 1 and "0x" in text:
+            n, d = (int(part, 16) for part in text.split("/"))
+            return [f"{n:#x}/{2 * d:#x}", f"{-n:#x}/{d:#x}", "0x0/0x1", "0x1/0x0"]
         number = float.fromhex(text)
     except (ValueError, OverflowError):
         return []
