@@ -156,7 +156,7 @@ class Form(Rationals):
             columns = np.append(place.ravel(), len(seen))
             total = np.zeros((len(seen) + 1, *digits.shape[:2]), dtype=np.int64)
             np.add.at(total, columns, digits.transpose(2, 0, 1))
-            digits = carried(total[start:].transpose(1, 2, 0))
+            digits = carried(np.ascontiguousarray(total[start:].transpose(1, 2, 0)))
             doubt = np.zeros((len(seen) + 1, len(radius)))
             np.add.at(doubt, columns, radius.T)
             radius = above(doubt[start:].T * (1 + last * 2.0**-51)) * (doubt[start:].T > 0)

@@ -154,8 +154,8 @@ def short_product(left: Digits, right: Digits) -> Digits:
 
 
 def carried(digits: Digits) -> Digits:
-    """The same numbers with every digit in its range, and no more digits than they need."""
-    digits = digits.copy()
+    """The same numbers with every digit in its range, and no more digits than they need, in the
+    memory of those that came: a copy of those of a wide map would be as large as a network."""
     for low, high in pairwise(digits):
         high += low >> BITS
         low &= BASE - 1

@@ -63,15 +63,18 @@ class Cuts(ABC):
         for node in self.candidate.nodes:
             if node.name in self.partner:
                 self.cut(node, self.partner[node.name])
-                self.ours.forget()
-                self.theirs.forget()
-                self.passed()
             elif node.name in self.used and isinstance(node.op, Unitwise):
                 self.inner(node)
             elif node.name in self.used and isinstance(node.op, LiveNorm):
                 self.live(node, node.op)
         outputs = self.target.output, self.candidate.output
-        self.compare("output", None, outputs[0], *self.forms(*outputs))
+        self._compared("output", None, outputs[0], self.forms(*outputs))
+
+    def _compared(self, name: str, node: Node | None, value: str, pair: tuple[Form, Form]) -> None:
+        self.ours.forget()  # what they were composed of
+        self.theirs.forget()
+        self.compare(name, node, value, *pair)
+        del pair
         self.passed()
 
     @abstractmethod
@@ -93,7 +96,8 @@ class Cuts(ABC):
         """An activation by the forms of its input; a sum, or a map, by its own."""
         ours = self.ours.nodes[name]
         if not isinstance(ours.op, Add | Map):
-            self.compare(name, node, ours.inputs[0], *self.forms(ours.inputs[0], node.inputs[0]))
+            value = ours.inputs[0]
+            self._compared(name, node, value, self.forms(value, node.inputs[0]))
             return
         size, inputs = self.target.sizes[name], (ours.inputs, node.inputs)
         if isinstance(ours.op, Add):
@@ -107,7 +111,7 @@ class Cuts(ABC):
         else:
             own = self.ours.own_positions(name), self.theirs.own_positions(node.name)
             count = common(list(own), size)
-        self.compare(name, node, name, self.ours.own(ours, count), self.theirs.own(node, count))
+        self._compared(name, node, name, (self.ours.own(ours, count), self.theirs.own(node, count)))
 
     def forms(self, ours: str, theirs: str) -> tuple[Form, Form]:
         """The forms of both values, their rows at equally many positions."""
