@@ -176,7 +176,11 @@ class Rationals:
         return self.plus(other.negated())
 
     def scaled(self, column: Rationals) -> Self:
-        """Each row times its own factor."""
+        """Each row times its own factor; behind the sums of a site, which is mostly there, that is
+        1 everywhere."""
+        digits = column.whole.digits
+        if len(digits) == column.unit == 1 and (digits == 1).all() and not column.radius.any():
+            return self
         whole = self.whole.times(column.whole)
         radius = times(self.radius, column.largest())
         if column.radius.any():
