@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from reconstruct.errors import UnsupportedError
-from reconstruct.formats import load
+from reconstruct.formats import load, save
 from reconstruct.formats.onnx import agreement, read
 from reconstruct.formats.onnx.agreement import Followed, _check_value, points
 from reconstruct.formats.onnx.values import Flow
-from reconstruct.networks import Network, Node, Placement
+from reconstruct.networks import Affine, Network, Node, Placement
 
 from .test_onnx_meaning import READ, W, stored
 
@@ -127,3 +127,12 @@ def test_the_same_numbers_in_another_shape_are_another_value():
     step = Followed("y", np.zeros((1, 2)), np.zeros((1, 2)), np.ones(1, bool))
     with pytest.raises(UnsupportedError, match=r"gives shape \(2, 1\) where \(1, 2\) was read"):
         _check_value(reading, SimpleNamespace(name="another"), "y", step, [np.zeros((2, 1))])
+
+
+def test_frozen_weights_of_any_size_are_read_back(tmp_path, monkeypatch) -> None:
+    """A tensor may be as large as what the file holds of it: what `run` writes, it reads."""
+    weight = np.random.default_rng(0).standard_normal((300, 300), dtype=np.float32)
+    path = tmp_path / "wide.onnx"
+    save(Network(300, (Node("a", Affine(weight), ("input",)),), "a"), path, dtype=np.float64)
+    monkeypatch.setenv("RECONSTRUCT_READ_LIMIT", str(64 * 300 * 299))
+    assert np.array_equal(load(path).node("a").op.weight, weight)

@@ -239,10 +239,13 @@ class _Walk:
             self._require_own_type(inputs, kinds)
         shapes = self.schemas.outputs(node, self.values)
         what = f"the value of node {name!r}"
+        stored = max((v.size for v in inputs if isinstance(v, np.ndarray)), default=0)
         for shape in shapes:  # memory for what the node makes, before it is made
             if fixed and shape is None:
                 raise UnsupportedError(values.UNTOLD)
-            self.build.budget.tensor(shape or (), what)
+            # a cast of a constant asks for no more numbers than the file holds
+            if not fixed or math.prod(shape or ()) > stored:
+                self.build.budget.tensor(shape or (), what)
             if fixed:
                 self.build.budget.take(VALUE * math.prod(shape or ()), what)
         seen = tuple(_seen(v, self.model.uses[i]) for i, v in zip(node.input, inputs, strict=True))
