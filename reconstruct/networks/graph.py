@@ -264,7 +264,8 @@ class Network:
     ) -> Iterator[dict[str, Array]]:
         """`kept(name, value)` of these nodes, some rows of the batch at a time, in parallel."""
         batch = as_rows(self, as_points(x, dtype))
-        rows = max(1, max(LIMITS.chunk, self.weights // 16) // max(self.sizes.values()))
+        most = max(LIMITS.chunk, min(self.weights // 8, LIMITS.wide))
+        rows = max(1, most // max(self.sizes.values()))
         starts = range(0, len(batch), rows)
 
         def part(start: int) -> dict[str, Array]:
