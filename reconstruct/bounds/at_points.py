@@ -15,20 +15,7 @@ from typing import Any
 import numpy as np
 
 from reconstruct.bounds.propagation import image
-from reconstruct.networks import (
-    Add,
-    Convolution,
-    Dense,
-    Diagonal,
-    LiveNorm,
-    MatrixProduct,
-    Network,
-    Operation,
-    Placement,
-    Relu,
-    Select,
-    Softmax,
-)
+from reconstruct.networks import Add, MatrixProduct, Network, Operation, activations, maps
 from reconstruct.numbers.arrays import Array, Range
 from reconstruct.numbers.double_double import Enclosure, exponential, quotient, square_root, upward
 from reconstruct.numbers.rounding import midpoint, up
@@ -66,12 +53,12 @@ def value_of(op: Operation, inputs: list[Enclosure]) -> Enclosure:
     return Enclosure(middle, np.zeros_like(middle), radius)
 
 
-def _dense(op: Dense, h: Enclosure) -> Enclosure:
+def _dense(op: maps.Dense, h: Enclosure) -> Enclosure:
     made = product(np.asarray(op.weight, dtype=np.float64), h[:, None])
     return made[:, 0] + Enclosure.exact(op.bias)
 
 
-def _convolution(op: Convolution, h: Enclosure) -> Enclosure:
+def _convolution(op: maps.Convolution, h: Enclosure) -> Enclosure:
     columns = h.each(
         lambda part: op.geometry.patches(part[None])[0].reshape(op.groups, -1, op.positions)
     )
@@ -79,16 +66,16 @@ def _convolution(op: Convolution, h: Enclosure) -> Enclosure:
     return made.each(np.ravel) + Enclosure.exact(op.bias)
 
 
-def _diagonal(op: Diagonal, h: Enclosure) -> Enclosure:
+def _diagonal(op: maps.Diagonal, h: Enclosure) -> Enclosure:
     scale, shift = op.enclosed()
     return h * scale + shift
 
 
-def _placement(op: Placement, h: Enclosure) -> Enclosure:
+def _placement(op: maps.Placement, h: Enclosure) -> Enclosure:
     return h.each(lambda part: np.where(op.index >= 0, part[op.index], 0.0))
 
 
-def _relu(op: Relu, h: Enclosure) -> Enclosure:
+def _relu(op: activations.Relu, h: Enclosure) -> Enclosure:
     """Positive units as they are, negative ones zero; a unit of unknown sign is in [0, hi]."""
     lo, hi = h.ends()
     half = np.where((lo < 0) & (hi > 0), up(0.5 * np.maximum(hi, 0.0)), 0.0)
@@ -96,7 +83,7 @@ def _relu(op: Relu, h: Enclosure) -> Enclosure:
     return Enclosure(kept.high + half, kept.low, kept.radius + half)
 
 
-def _live_norm(op: LiveNorm, z: Enclosure) -> Enclosure:
+def _live_norm(op: activations.LiveNorm, z: Enclosure) -> Enclosure:
     """gamma·P z/ρ + beta at each position; sums over the units are products with ones.
 
     Where the radius does not leave ρ away from 0 nothing is known.
@@ -115,7 +102,7 @@ def _live_norm(op: LiveNorm, z: Enclosure) -> Enclosure:
     return made.each(lambda part: part.T.ravel())
 
 
-def _softmax(op: Softmax, z: Enclosure) -> Enclosure:
+def _softmax(op: activations.Softmax, z: Enclosure) -> Enclosure:
     """Exponentials of what each unit lacks to the largest of its row, over their sum."""
     rows = z.each(lambda part: part.reshape(op.rows, op.width).T)
     top = np.broadcast_to(rows.high.max(axis=0), rows.shape)
@@ -134,13 +121,13 @@ def _mean(rows: Enclosure) -> Enclosure:
 
 RULES: dict[type[Any], Callable[..., Enclosure]] = {
     Add: lambda op, *inputs: reduce(Enclosure.__add__, inputs),
-    Convolution: _convolution,
-    Dense: _dense,
-    Diagonal: _diagonal,
-    LiveNorm: _live_norm,
-    Placement: _placement,
     MatrixProduct: lambda op, a, b: op.summed(a, b),
-    Relu: _relu,
-    Select: lambda op, h: h[op.start : op.stop],
-    Softmax: _softmax,
+    maps.Convolution: _convolution,
+    maps.Dense: _dense,
+    maps.Diagonal: _diagonal,
+    maps.Placement: _placement,
+    maps.Select: lambda op, h: h[op.start : op.stop],
+    activations.LiveNorm: _live_norm,
+    activations.Relu: _relu,
+    activations.Softmax: _softmax,
 }

@@ -81,7 +81,7 @@ def work_of(network: Network) -> float:
 
 
 def taken_values(network: Network) -> tuple[str, ...]:
-    """The values that activations take, in order."""
+    """The values that activations take, in order: their units are carried back one by one."""
     return tuple(dict.fromkeys(node.inputs[0] for node in network.activation_nodes()))
 
 

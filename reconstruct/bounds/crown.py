@@ -312,8 +312,12 @@ def carry_back(
                 continue
             form = pending.pop(node.name)
             step = transfers[node.name]
-            if step.swap is not None:
-                form, const = _swap(step.swap, node.name, form, const, pending, ranges)
+            if (swap := step.swap) is not None:  # hands the coefficients of swapped units on
+                const = swap.constants.constant(form, const)
+                pending[node.name] = form * swap.keep[:, None]
+                for other, moved in swap.moved(form):
+                    const = _collect(pending, other, moved, const, ranges[other])
+                form = pending.pop(node.name)
             const = step.constant(form, const)
             pulled = step.pull(form)
             for origin in node.inputs:
@@ -364,22 +368,6 @@ def lowest_on_box(
                 rows, const = rows[open_rows], const[:, open_rows]
                 pending = {other: c[:, open_rows] for other, c in pending.items()}
     return low
-
-
-def _swap(
-    swap: Swap,
-    name: str,
-    form: Array,
-    const: Array,
-    pending: dict[str, Array],
-    ranges: Mapping[str, Range],
-) -> tuple[Array, Array]:
-    """Hands the coefficients of swapped units on; returns those that stay, and the constant."""
-    const = swap.constants.constant(form, const)
-    pending[name] = form * swap.keep[:, None]
-    for other, moved in swap.moved(form):
-        const = _collect(pending, other, moved, const, ranges[other])
-    return pending.pop(name), const
 
 
 def _collect(

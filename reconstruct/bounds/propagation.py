@@ -14,17 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from reconstruct.bounds.crown import Swap, Transfer, lower_bounds, lowest_on_box, source, transfer
-from reconstruct.networks import (
-    Activation,
-    Add,
-    Dense,
-    Map,
-    MatrixProduct,
-    Network,
-    Node,
-    Operation,
-    Sparse,
-)
+from reconstruct.networks import Activation, Add, Map, MatrixProduct, Network, Node, Operation, maps
 from reconstruct.networks.activations import Support
 from reconstruct.numbers.arrays import Array, Matrix, Range, dense
 from reconstruct.progress import Progress, Step, silent
@@ -42,7 +32,8 @@ def image(op: Operation, *inputs: Range) -> Range:
 
 def affine(weight: Matrix, bias: Array, lo: Array, hi: Array) -> Range:
     """Bounds of `W h + b` for `lo ≤ h ≤ hi`, W dense or sparse."""
-    made = Dense.over(weight, bias) if not hasattr(weight, "tocsr") else Sparse(weight, bias)
+    dense_map = not hasattr(weight, "tocsr")
+    made = maps.Dense.over(weight, bias) if dense_map else maps.Sparse(weight, bias)
     return made.image(lo, hi)
 
 

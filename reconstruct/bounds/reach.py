@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from reconstruct.bounds.at_points import ranges_at
-from reconstruct.bounds.branching import find_partition
+from reconstruct.bounds.branching import find_partition, taken_values
 from reconstruct.bounds.methods import Adaptive, Interval, Method, as_method
 from reconstruct.bounds.partition import Partition
 from reconstruct.bounds.propagation import (
@@ -67,21 +67,17 @@ class Reach:
         """`(lo, hi)` of the value of a node, or of the network's input."""
         lo, hi = self.whole.values[name]
         if self.parts is not None:
-            lo, hi = meet((lo, hi), _union(self.parts.values[name]))
+            low, high = self.parts.values[name]
+            lo, hi = meet((lo, hi), (low.min(axis=0)[None], high.max(axis=0)[None]))
         straight = name != self.network.source and not isinstance(
             self.network.node(name).op, Activation
         )
         carried = bool((self.parts or self.whole).transfers)  # else intervals are all there is
-        if straight and carried and name not in self._taken:
+        if straight and carried and name not in taken_values(self.network):
             size = self.network.sizes[name]
             found = self.functionals(name, sparse.eye_array(size, format="csr"))
             lo, hi = meet((lo, hi), found)
         return lo[0], hi[0]
-
-    @property
-    def _taken(self) -> set[str]:
-        """The values whose units were carried back one by one when they were bounded."""
-        return {i for node in self.network.activation_nodes() for i in node.inputs}
 
     def functionals(
         self,
@@ -177,7 +173,7 @@ def reach(
         partition = find_partition(network, domain, whole.values, *rest) if backward else None
     if partition is None or partition.count == 1:
         return Reach(network, domain, chosen, whole)
-    known = {i: whole.values[i] for node in network.activation_nodes() for i in node.inputs}
+    known = {name: whole.values[name] for name in taken_values(network)}
     parts = _on_boxes(network, *partition.boxes(domain), True, known, tell)
     return Reach(network, domain, chosen, whole, parts, partition)
 
@@ -225,10 +221,9 @@ def _on_boxes(
 
     def one(part: slice) -> Mapping[str, Range]:
         with np.errstate(all="ignore"):  # threads do not take it over from who started them
-            lean = isinstance(known, dict) and bool(known)
-            return propagate(
-                network, lo[part], hi[part], backward=backward, known=known, lean=lean
-            ).values
+            ends = lo[part], hi[part]
+            lean = bool(known)
+            return propagate(network, *ends, backward=backward, known=known, lean=lean).values
 
     found: list[Mapping[str, Range]] = []
     with one_blas_thread():
@@ -242,8 +237,3 @@ def _digests(tile: Tile) -> list[bytes]:
     """Names of some functionals, by their bits."""
     rows = np.concatenate([tile[1], tile[2][:, None]], axis=1)
     return [blake2b(row.tobytes(), digest_size=16).digest() for row in rows]
-
-
-def _union(ranges: Range) -> Range:
-    """The smallest lower and the largest upper bound over all boxes, as a batch of one."""
-    return ranges[0].min(axis=0)[None], ranges[1].max(axis=0)[None]

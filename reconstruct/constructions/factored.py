@@ -31,7 +31,7 @@ from reconstruct.constructions.sites import Blueprint, Site, hidden_width
 from reconstruct.constructions.wide import channels, full_rank, solve_two_layers
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao import RankProof, Solver
-from reconstruct.networks import Matrix, Mixing, Piece, dense
+from reconstruct.networks import Matrix, Mixing, dense
 from reconstruct.numbers.arrays import Vector
 from reconstruct.progress import Progress
 
@@ -142,8 +142,15 @@ class FactoredPlan(ChainPlan):
                 "a low-rank map come from singular values, which are not rational"
             )
         piece = sites.activation_at(site.frozen, site.layers[1].activation).piece
-        groups = zip(_halves(site), self.lows, tasks, strict=True)
-        found = [_solve_group(*group, piece, solver, progress) for group in groups]
+        found = []
+        for (into, out), low, task in zip(_halves(site), self.lows, tasks, strict=True):
+            lo, hi = task.functionals(low.V)
+            held = chains.find_shift(piece, lo, hi, np.abs(low.V) @ task.magnitude)
+            start = task.with_map(held.scale * low.V, held.shift)  # h ↦ V h + τ
+            after = _after(task, low, held, piece.slope, (lo, hi))
+            one = solve_two_layers(into, start, solver, progress)
+            two = solve_two_layers(out, after, solver, progress)
+            found.append(GroupSolution(one.norms + two.norms, one.systems + two.systems))
         return SiteSolution.joined(site, found)
 
     def prove_ranks(self, site: Site) -> tuple[RankProof | None, ...]:
@@ -160,24 +167,6 @@ def _halves(site: Site) -> list[tuple[Chain, Chain]]:
     """The layers of both factors, group by group."""
     halves = (chains.read_chains(site, layers) for layers in (site.layers[:2], site.layers[2:]))
     return list(zip(*halves, strict=True))
-
-
-def _solve_group(
-    layers: tuple[Chain, Chain],
-    low: LowRank,
-    task: Task,
-    piece: Piece,
-    solver: Solver,
-    progress: Progress,
-) -> GroupSolution:
-    """`h ↦ V h + τ` and what follows it, of one group; `piece` is that of the middle activation."""
-    into, out = layers
-    lo, hi = task.functionals(low.V)
-    held = chains.find_shift(piece, lo, hi, np.abs(low.V) @ task.magnitude)
-    start = task.with_map(held.scale * low.V, held.shift)
-    one = solve_two_layers(into, start, solver, progress)
-    two = solve_two_layers(out, _after(task, low, held, piece.slope, (lo, hi)), solver, progress)
-    return GroupSolution(one.norms + two.norms, one.systems + two.systems)
 
 
 def _after(

@@ -170,7 +170,14 @@ def draw(
     kept = {k: target.metadata[k] for k in ("input_shape",) if k in target.metadata}
     ends = (outputs[form.network.output], form.network.source)
     network = Network(target.size_in, tuple(nodes), *ends, kept)
-    return Frozen(network, chosen, merge, _origin(sampler, inner), layout)
+    origin = {
+        "seed": int(sampler.seed),
+        "weights": sampler.weights.value,
+        "sparsity": density,
+        "statistics": statistics,
+        "activation": inner,
+    }
+    return Frozen(network, chosen, merge, origin, layout)
 
 
 def as_construction(construction: Any) -> Construction:
@@ -193,17 +200,6 @@ def _meant(value: Any, verb: str, what: str, example: str) -> Any:
             f"{what} must be an object such as {example}, but is of the type {type(value).__name__}"
         )
     return value
-
-
-def _origin(sampler: Sampler, activation: Activation) -> dict[str, Any]:
-    """What a draw was given besides its construction."""
-    return {
-        "seed": int(sampler.seed),
-        "weights": sampler.weights.value,
-        "sparsity": sampler.density,
-        "statistics": sampler.statistics,
-        "activation": activation,
-    }
 
 
 def _draw_site(

@@ -134,7 +134,7 @@ class LivePlan(SitePlan):
             )
         M1, M2 = (to_dense(op.kernels[0]).astype(np.float64) for op in (one, two))
         if solver.rational and self.behind is not None and not (self.behind.eps or piece.lo):
-            return self._exactly(task, first.norm, (M1, M2), (one, two), piece)
+            return self._exactly(task, first.norm, (one, two), piece)
         outer, aim = self._seen(np.column_stack([task.weight, task.bias]))
         if self.behind is None:
             inner = self._projected(M1) / sqrt(self.norm.eps)
@@ -162,16 +162,11 @@ class LivePlan(SitePlan):
         return SiteSolution({first.norm: norm}, (row,))
 
     def _exactly(
-        self,
-        task: Task,
-        name: str,
-        weights: tuple[Array, Array],
-        maps: tuple[Mixing, Mixing],
-        piece: Piece,
+        self, task: Task, name: str, maps: tuple[Mixing, Mixing], piece: Piece
     ) -> SiteSolution:
         """Without eps, over the rationals: shifts for every input, and f = g by ==."""
         assert self.behind is not None
-        M1, M2, c1, c2 = map(rationals, (*weights, maps[0].channel_bias, maps[1].channel_bias))
+        (M1, c1), (M2, c2) = (map(rationals, (op.kernels[0], op.channel_bias)) for op in maps)
         aim, slope = task.exact or ExactMap.of(task.weight, task.bias), Fraction(piece.slope)
         # of what Q leaves, all rows but the last are a basis
         outer, wanted, gap = (

@@ -16,7 +16,6 @@ Rests on proofs_check: equal-units.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -96,7 +95,7 @@ class Pairing:
             better = left < gap[:, [p.unit for p in pairs]]
         if not better.any():
             return None
-        return _swap(state, node, self.inputs, pairs, (low, high), better)
+        return self._swap(state, node, (low, high), better)
 
     @property
     def pairs(self) -> tuple[PairOfUnits, ...]:
@@ -196,6 +195,47 @@ class Pairing:
         forms[theirs] = forms[ours] + rest if ours == theirs else rest
         return {name: np.concatenate([rows, -rows], axis=1) for name, rows in forms.items()}
 
+    def _swap(self, state: Ranges, node: Node, rests: Range, better: Array) -> Swap:
+        """The pairs as matrices, the two lines around r as slopes, and the rounding as constants.
+
+        `better` (boxes, pairs) says on which boxes a pair is used. On [low, high] the line through
+        the ends of max(0, δ) has the slope q; slopes are multiples of 2^-10, so that 1 − q is
+        exact. Every coefficient that is handed on errs by γ_n (n summands at most), which costs
+        γ_n·|c|·|value| per unit of |Λ_i|; underflow costs n·η per value.
+        """
+        pairs, sizes = self.guesses[node.name], self.network.sizes
+        size, own = sizes[node.name], self.inputs[node.name]
+        keep = np.ones((state.boxes, size))
+        plain, gap, slope = np.zeros((3, state.boxes, size))
+        units = [p.unit for p in pairs]
+        keep[:, units] = np.where(better, 0.0, 1.0)
+        negative = np.zeros(size, dtype=bool)
+        negative[units] = [p.factor < 0 for p in pairs]
+        groups: dict[str, list[Pair]] = {}
+        for pair in pairs:
+            groups.setdefault(pair.node, []).append(pair)
+        with np.errstate(all="ignore"):
+            low, high = (np.where(better, end, 0.0) for end in rests)
+            below, above = np.minimum(low, 0.0), np.maximum(high, 0.0)
+            width = np.where(above > below, above - below, 1.0)
+            part = np.round(above / width * LIMITS.slopes) / LIMITS.slopes
+            beyond = [np.where(end > 0, (1.0 - part) * end, -part * end) for end in (low, high)]
+            slope[:, units], gap[:, units] = part, -up(np.maximum(*beyond))
+            moves = tuple(
+                (name, self.inputs[name], _matrix(group, size, sizes[name]))
+                for name, group in groups.items()
+            )
+            error = gamma(size + 3) * SLACK * magnitude(*state.values[own]) + TINY
+            floor = size * TINY * magnitude(*state.values[own]).sum(axis=1) * SLACK
+            for name, taken, matrix in moves:
+                for value in (name, taken):
+                    reach = magnitude(*state.values[value])
+                    full = abs(matrix) @ reach.T if matrix.ndim > 1 else matrix[:, None] * reach.T
+                    error = error + gamma(size + 3) * SLACK * np.asarray(full).T + TINY
+                    floor = floor + (2 * size * TINY) * reach.sum(axis=1) * SLACK
+            constants = charged(AsIs(), plain, gap, error, floor)
+            return Swap(keep, 1.0 - slope, slope, negative, own, moves, constants)
+
 
 def _places(network: Network) -> dict[str, str]:
     """The ReLU of the target at the same place as each of the candidate's, in networks of one
@@ -225,61 +265,6 @@ def _shorter(factor: float, digits: int) -> float:
     """The nearest number with so many binary digits."""
     part, exponent = np.frexp(factor)
     return float(np.ldexp(np.round(np.ldexp(part, digits)), exponent - digits))
-
-
-def _swap(
-    state: Ranges,
-    node: Node,
-    inputs: dict[str, str],
-    pairs: Sequence[Pair],
-    rests: Range,
-    better: Array,
-) -> Swap:
-    """The pairs as matrices, the two lines around r as slopes, and the rounding as constants.
-
-    `better` (boxes, pairs) says on which boxes a pair is used. On [low, high] the line through the
-    ends of max(0, δ) has the slope q; slopes are multiples of 2^-10, so that 1 − q is exact. Every
-    coefficient that is handed on errs by γ_n (n summands at most), which costs γ_n·|c|·|value| per
-    unit of |Λ_i|; underflow costs n·η per value.
-    """
-    size = state.network.sizes[node.name]
-    keep = np.ones((state.boxes, size))
-    plain, gap, slope = np.zeros((3, state.boxes, size))
-    units, own = [p.unit for p in pairs], inputs[node.name]
-    keep[:, units] = np.where(better, 0.0, 1.0)
-    negative = np.zeros(size, dtype=bool)
-    negative[units] = [p.factor < 0 for p in pairs]
-    with np.errstate(all="ignore"):
-        low, high = (np.where(better, end, 0.0) for end in rests)
-        below, above = np.minimum(low, 0.0), np.maximum(high, 0.0)
-        width = np.where(above > below, above - below, 1.0)
-        part = np.round(above / width * LIMITS.slopes) / LIMITS.slopes
-        beyond = [np.where(end > 0, (1.0 - part) * end, -part * end) for end in (low, high)]
-        slope[:, units], gap[:, units] = part, -up(np.maximum(*beyond))
-        moves = _moves(pairs, inputs, state.network, size)
-        error = gamma(size + 3) * SLACK * magnitude(*state.values[own]) + TINY
-        floor = size * TINY * magnitude(*state.values[own]).sum(axis=1) * SLACK
-        for name, taken, matrix in moves:
-            for value in (name, taken):
-                reach = magnitude(*state.values[value])
-                full = abs(matrix) @ reach.T if matrix.ndim > 1 else matrix[:, None] * reach.T
-                error = error + gamma(size + 3) * SLACK * np.asarray(full).T + TINY
-                floor = floor + (2 * size * TINY) * reach.sum(axis=1) * SLACK
-        constants = charged(AsIs(), plain, gap, error, floor)
-        return Swap(keep, 1.0 - slope, slope, negative, own, moves, constants)
-
-
-def _moves(
-    pairs: Sequence[Pair], inputs: dict[str, str], network: Network, size: int
-) -> tuple[tuple[str, str, Matrix], ...]:
-    """Partners and their inputs, with |c| at (unit, partner)."""
-    groups: dict[str, list[Pair]] = {}
-    for pair in pairs:
-        groups.setdefault(pair.node, []).append(pair)
-    return tuple(
-        (name, inputs[name], _matrix(group, size, network.sizes[name]))
-        for name, group in groups.items()
-    )
 
 
 def _matrix(pairs: list[Pair], rows: int, columns: int) -> Matrix:

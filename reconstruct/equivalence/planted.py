@@ -83,12 +83,19 @@ def plant(kind: str, sizes: tuple[int, ...], rng: np.random.Generator) -> Plante
         bias = np.zeros(rows) if kind == "twin" else rng.integers(-8, 9, rows) * step
         whole = second @ first
         own.append((whole, bias))
-        layers = [(first, shift), (second, bias - second @ shift)]
-        if differs:
+        offset = bias - second @ shift
+        if differs:  # p is one unit more: made from the input, mixed in and taken out, handed on
             mixed = np.abs(_few_bits(rng, width)) if i else np.zeros(width)
-            taken = -second @ mixed + (share if i == last else 0.0)
-            layers = _carrying(layers, mixed, taken, slope, height, i == 0, i == last)
-        frozen += layers
+            second = np.column_stack([second, -second @ mixed + (share if i == last else 0.0)])
+            own_row, start = slope, height - np.abs(slope).sum()
+            if i:
+                first, start = np.column_stack([first, mixed]), 0.0
+                own_row = np.append(np.zeros(columns), 1.0)
+            first, shift = np.vstack([first, own_row]), np.append(shift, start)
+            if i < last:
+                handed = np.append(np.zeros(width), 1.0)
+                second, offset = np.vstack([second, handed]), np.append(offset, 0.0)
+        frozen += [(first, shift), (second, offset)]
         middle, reach = whole @ (lo + hi) / 2 + bias, np.abs(whole) @ (hi - lo) / 2 * (1 + SLACK)
         lo, hi = np.maximum(middle - reach, 0.0), np.maximum(middle + reach, 0.0)
     largest = Fraction(float(np.abs(share).max())) * Fraction(height)
@@ -113,30 +120,6 @@ def _shift(kind: str, least: Array, most: Array, slack: float) -> tuple[Array, f
         return np.full(len(least), max(SHIFT, 2.0 ** np.ceil(np.log2(top)))), SHIFT
     unit = 2.0 ** (np.ceil(np.log2(top)) - BITS)
     return np.ceil(wanted / unit) * unit, float(unit)
-
-
-def _carrying(
-    layers: list[tuple[Array, Array]],
-    mixed: Array,
-    taken: Array,
-    slope: Array,
-    height: float,
-    begins: bool,
-    ends: bool,
-) -> list[tuple[Array, Array]]:
-    """Both frozen layers of a map, with p as one unit more: made from the input at first, mixed
-    into hidden units and taken out of their sum later, and handed on but by the last layer."""
-    (first, shift), (second, bias) = layers
-    if begins:
-        inner = np.vstack([first, slope]), np.append(shift, height - np.abs(slope).sum())
-    else:
-        carried = np.append(np.zeros(first.shape[1]), 1.0)
-        inner = np.vstack([np.column_stack([first, mixed]), carried]), np.append(shift, 0.0)
-    outer = np.column_stack([second, taken])
-    if ends:
-        return [inner, (outer, bias)]
-    handed = np.append(np.zeros(second.shape[1]), 1.0)
-    return [inner, (np.vstack([outer, handed]), np.append(bias, 0.0))]
 
 
 def _network(parts: list[tuple[Array, Array]]) -> Network:

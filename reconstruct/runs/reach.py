@@ -104,11 +104,16 @@ def reach(
     home = None if output is None else as_output(output)
     ends = zip(place.lo.tolist(), place.hi.tolist(), strict=True)
     r = [(Fraction(high) - Fraction(low)) / 2 for low, high in ends]
-    left = None if update is None else _update(M1, M2, c, W, update)
+    scaled = np.asarray(M2 / np.array([[float(low)] for low, _ in c]))  # diag(s2) M2 in floats
+    left = None if update is None else _update(M1, scaled, W, update)
     with nullcontext() if home is None else OutputFolder(home, force=force) as folder:
         found = lower_bound(M1, M2, W, r, c)
         units, equations = len(M1), len(W) * len(W[0])
-        fitted = _fitted(M1, M2, c, W, r)
+        # of the least-squares s, with every unit active and no error at the centre
+        wanted, half = np.array(W, dtype=np.float64), np.array(r, dtype=np.float64)
+        h = np.vstack([np.diag(half), -np.diag(half)])
+        s = least_squares(M1, scaled, h, h @ wanted.T)
+        fitted = float(np.max(np.abs((scaled * s) @ M1 - wanted) @ half))
         random = None if left is None else sqrt(max(0.0, 1 - units / equations))
         report = {
             "schema": SCHEMA,
@@ -206,28 +211,7 @@ def _site(network: Network) -> tuple[Array, Array, list[RationalInterval]]:
     return first, second, c
 
 
-def _scaled(M2: Array, c: list[RationalInterval]) -> Array:
-    """diag(s2) M2 in floats."""
-    return np.asarray(M2 / np.array([[float(low)] for low, _ in c]))
-
-
-def _fitted(
-    M1: Array,
-    M2: Array,
-    c: list[RationalInterval],
-    W: list[list[Fraction]],
-    r: list[Fraction],
-) -> float:
-    """sup |f − g| of the least-squares s with every unit active and no error at the centre."""
-    wanted, half = np.array(W, dtype=np.float64), np.array(r, dtype=np.float64)
-    second, h = _scaled(M2, c), np.vstack([np.diag(half), -np.diag(half)])
-    s = least_squares(M1, second, h, h @ wanted.T)
-    return float(np.max(np.abs((second * s) @ M1 - wanted) @ half))
-
-
-def _update(
-    M1: Array, M2: Array, c: list[RationalInterval], W: list[list[Fraction]], tuned: Given
-) -> float:
+def _update(M1: Array, M2: Array, W: list[list[Fraction]], tuned: Given) -> float:
     """What the norms cannot express of the tuned target minus the target."""
     after = _affine(given.network(tuned, "the tuned network"), "the tuned network")
     if (len(after), len(after[0])) != (len(W), len(W[0])):
@@ -243,4 +227,4 @@ def _update(
             "an update needs a tuned network that differs from the target, but both have the same "
             "weights; give the network after fine-tuning"
         )
-    return expressible(M1, _scaled(M2, c), change)
+    return expressible(M1, M2, change)

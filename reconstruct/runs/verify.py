@@ -25,7 +25,7 @@ from reconstruct.certificates.verdicts import Certificate, Verdict
 from reconstruct.errors import InputError, ReconstructError
 from reconstruct.formats.files import as_path, naming, read_bytes, write_atomically
 from reconstruct.formats.vnnlib import PairProperty, read_pair
-from reconstruct.networks import Box, Network, Points
+from reconstruct.networks import Network
 from reconstruct.networks.graph import require_same_ends
 from reconstruct.numbers.given import at_least
 from reconstruct.progress import Progress, listener, silent
@@ -110,7 +110,17 @@ def verify(
             zero = np.zeros((asked.outputs, len(asked.lo)))
             target, candidate = Network.mlp([zero]), target
     assert domain is not None  # one of the two was given
-    ours, theirs = _pair(target, candidate, nnet_header, given.nearby(domain, radius))
+    # a header is put around whichever is a .nnet file
+    headed = [nnet_header and str(given.path(v)).endswith(".nnet") for v in (target, candidate)]
+    if nnet_header and not any(headed):
+        told = (given.words(network=value)["network"] for value in (target, candidate))
+        raise InputError(
+            f"only .nnet files have a header to fold in, but these are "
+            f"{' and '.join(str(word).rpartition('.')[2] for word in told)} files"
+        )
+    near = given.nearby(domain, radius)
+    ours = given.network(target, "the target", headed[0], near=near)
+    theirs = given.network(candidate, "the candidate", headed[1], near=near)
     if asked is not None:
         names = asked.networks or ("0", "the difference")
         for name, network in zip(names, (ours, theirs), strict=True):
@@ -153,25 +163,6 @@ def verify(
             write_documents(folder, found.certificate, (first, second), report)
             folder.publish(earlier=copies_before(folder.path))
     return VerifyOutcome(found.certificate, report, home, asked)
-
-
-def _pair(
-    target: Given, candidate: Given | None, nnet_header: bool, near: Box | Points | None
-) -> tuple[Network, Network]:
-    """Both networks; `nnet_header` puts the header of whichever is a .nnet file around it."""
-    headed = [nnet_header and str(given.path(v)).endswith(".nnet") for v in (target, candidate)]
-    if nnet_header and not any(headed):
-        kinds = [
-            str(given.words(network=value)["network"]).rpartition(".")[2]
-            for value in (target, candidate)
-        ]
-        raise InputError(
-            f"only .nnet files have a header to fold in, but these are {' and '.join(kinds)} files"
-        )
-    return (
-        given.network(target, "the target", headed[0], near=near),
-        given.network(candidate, "the candidate", headed[1], near=near),
-    )
 
 
 # --- properties in VNN-LIB, and lists of them as VNN-COMP publishes them --------------------------

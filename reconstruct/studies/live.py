@@ -14,17 +14,7 @@ import numpy as np
 
 from reconstruct.constructions.frozen import draw as drawn
 from reconstruct.constructions.wide import Wide
-from reconstruct.networks import (
-    Affine,
-    Dense,
-    LayerNorm,
-    LiveNorm,
-    Network,
-    Node,
-    Points,
-    Relu,
-    dense,
-)
+from reconstruct.networks import Network, Node, Points, activations, dense, maps
 from reconstruct.networks.operation import Operation
 from reconstruct.numbers.arrays import Array
 from reconstruct.pipeline import reconstruct
@@ -65,7 +55,8 @@ def _normed(weights: list[Array], biases: list[Array], eps: float) -> Network:
     nodes: list[Node] = []
     last, d = "input", len(weights[0])
     for i, (W, b) in enumerate(zip(weights, biases, strict=True)):
-        for step in (Affine(W, b), LayerNorm(np.ones(d), np.zeros(d), eps), Relu()):
+        norm = activations.LayerNorm(np.ones(d), np.zeros(d), eps)
+        for step in (maps.Affine(W, b), norm, activations.Relu()):
             nodes.append(Node(f"{step.kind}{i}", step, (last,)))
             last = nodes[-1].name
     return Network(d, tuple(nodes[:-1]), nodes[-2].name)
@@ -75,15 +66,15 @@ def _changed(frozen: Network, eps: float, delta: float) -> Network:
     """Hidden norms with this eps, and the weights ahead of them of size δ."""
     ops: dict[str, Operation] = {}
     for node in frozen.nodes:
-        if isinstance(node.op, LiveNorm):
+        if isinstance(node.op, activations.LiveNorm):
             ops[node.name] = replace(node.op, eps=eps)
             (source,) = node.inputs
             first = frozen.node(source).op
-            assert isinstance(first, Dense)
+            assert isinstance(first, maps.Dense)
             held = dense(first.kernels[0])
             # A power of two, for δ as nearly as that goes.
             power = 2.0 ** np.round(np.log2(delta / np.abs(held).max()))
-            ops[source] = Affine(np.asarray(held * power), first.channel_bias)
+            ops[source] = maps.Affine(np.asarray(held * power), first.channel_bias)
     return frozen.with_ops(ops)
 
 
