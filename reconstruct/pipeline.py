@@ -30,7 +30,7 @@ from reconstruct.constructions.construction import (
 from reconstruct.constructions.frozen import Frozen, Layout, as_stored, lay_out
 from reconstruct.constructions.grouped import recognised
 from reconstruct.constructions.scaling import ratio_for, scaled_layout
-from reconstruct.constructions.sites import Site, Watched, activation_at, find_sites, mixing_at
+from reconstruct.constructions.sites import Site, activation_at, find_sites, mixing_at
 from reconstruct.constructions.tasks import as_reached, drift, tasks_of
 from reconstruct.constructions.wide import Wide, rounded_norm
 from reconstruct.khatri_rao import RankProof, Solver, Status
@@ -91,14 +91,14 @@ class Result:
         return failed[0] if failed else Status.SOLVED
 
     @property
-    def watched(self) -> tuple[Watched, ...]:
+    def watched(self) -> dict[str, networks.Piece]:
         """The hidden activations' inputs, with the pieces on which the sites are their maps."""
-        return tuple(
-            Watched(layer.norm, activation_at(self.network, layer.activation).piece)
+        return {
+            layer.norm: activation_at(self.network, layer.activation).piece
             for site in self.sites
             for layer in site.layers
             if layer.activation is not None
-        )
+        }
 
     def margin(self, x: ArrayLike) -> Vector:
         """The least distance of a hidden unit from the end of its piece, for each input.
@@ -111,8 +111,10 @@ class Result:
     def guarded(self, x: ArrayLike, dtype: Any = np.float64) -> tuple[Array, Vector]:
         """The network's outputs with the margin of each, as the guarded file gives them."""
         watched = self.watched
-        outputs, seen = self.network.extremes(x, {w.node for w in watched}, dtype)
-        return outputs, np.asarray(np.min([w.margin(seen[w.node]) for w in watched], axis=0))
+        outputs, seen = self.network.extremes(x, watched, dtype)
+        ends = [(seen[name], piece) for name, piece in watched.items()]
+        margins = [np.minimum(low - part.lo, part.hi - high) for (low, high), part in ends]
+        return outputs, np.asarray(np.min(margins, axis=0))
 
     def prove_ranks(self) -> tuple[RankProof | None, ...]:
         """For each of `layers` an exact proof that its system has full rank, where there is one."""
@@ -202,7 +204,11 @@ def reconstruct(
             examples = _examples(layout, kept.network, site, x, tuple(solutions.values()))
             rational = chosen.rational
             tasks = tasks_of(number, site.target, known, layout, rational=rational, dtype=kind)
-            errors = _drift(layout, known, site, solutions)
+            form, left = layout.form.network, {n: plan.left_out for n, plan in plans.items()}
+            left |= {name: kept.left_out for name, kept in solutions.items() if kept.left_out}
+            moved, op = drift(form, known, left), mixing_at(form, site.target)
+            (source,) = form.node(site.target).inputs
+            errors = None if moved is None else op.patch_maxima(moved[source])
             for g, task in enumerate(tasks):
                 part = partial(_of_group, examples, g, len(tasks))
                 error = None if errors is None else np.split(errors, len(tasks))[g]
@@ -283,18 +289,6 @@ def _bounded(
         return found, first
     moved, partition = found.scaled, first.partition
     return found, reach(moved, box, method, partition=partition, progress=progress)
-
-
-def _drift(
-    layout: Layout, known: Reach, site: Site, solutions: Mapping[str, SiteSolution]
-) -> Vector | None:
-    """How far what reaches the site has drifted, for what the maps before it leave out; None where
-    no map leaves anything out."""
-    form, left_out = layout.form.network, {n: plan.left_out for n, plan in layout.plans.items()}
-    left_out |= {name: done.left_out for name, done in solutions.items() if done.left_out}
-    found = drift(form, known, left_out)
-    source = form.node(site.target).inputs[0]
-    return None if found is None else mixing_at(form, site.target).patch_maxima(found[source])
 
 
 def _inputs(domain: Domain, data: ArrayLike | None, count: int = 2000) -> Array:

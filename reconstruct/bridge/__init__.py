@@ -1,5 +1,5 @@
-"""The bridge to PyTorch: modules read as networks (`from_torch`), networks made into modules
-(`to_torch`), and norms.npz beside state dicts (`norms`)."""
+"""The bridge to PyTorch: modules read as networks (`from_torch`), networks made into modules, and
+norms.npz beside state dicts (`to_torch`)."""
 
 from __future__ import annotations
 

@@ -338,62 +338,42 @@ class ShiftedChain:
         return 4.0 * np.array(self.noise) / size
 
 
-@dataclass(frozen=True, eq=False)
-class _State:
-    """`h = linear·x + constant` behind a layer, x the inputs that came in so far.
-
-    `size` is the typical |h|; `noise` what rounding in this layer does to the output.
-    """
-
-    linear: NDArray[np.float64]
-    constant: Extended
-    size: Vector
-    noise: float = 0.0
-
-
 def shift_chain(
     chain: Chain, task: Task, scales: Sequence[LinkScale], unit: float = 1.0
 ) -> ShiftedChain:
     """The norms of the chain, given all scales; the last one multiplies by `unit`.
 
-    All pieces are half-lines, so that a shift alone moves values into them.
+    All pieces are half-lines, so that a shift alone moves values into them. Behind each layer
+    `h = linear·x + constant`, x the inputs that came in so far, and |h| is typically `typical`.
     """
-    state = _State(np.zeros((0, 0)), extended([]), np.zeros(0))
+    linear, constant, typical = np.zeros((0, 0)), extended([]), np.zeros(0)
     norms, shifts, noise = [], [], []
     for link, scale in zip(chain.links, scales, strict=True):
-        state, norm, shift = _shift_link(link, scale, task, state)
-        norms.append(norm)
-        shifts.append(shift.largest)
-        noise.append(state.noise)
-    constant = _dot(chain.end.kernel, state.constant) + chain.end.bias
+        slope = link.piece.slope
+        real = scale.real / slope
+        arriving, carried = dense(link.entry), extended(link.bias)
+        if link.carry is not None:
+            arriving = np.hstack([dense(link.carry) @ linear, arriving])
+            carried = _dot(link.carry, constant) + link.bias
+        values = np.asarray(real, np.float64)[:, None] * arriving
+        reach = task.magnitude[: values.shape[1]]
+        terms = np.abs(np.asarray(real, np.float64)) * _row_sizes(link, typical, reach)
+        lo, hi = task.functionals(padded(values, task.weight.shape[1]))
+        # 2^-24 of the terms |M||h| besides: the slack of it, 2^-29, is far above their rounding
+        size = np.abs(values) @ reach + 2.0**-24 * np.sqrt(link.width) * terms
+        held = find_shift(link.piece, lo, hi, size)
+        t = np.asarray(held.shift - real * carried, np.float64)
+        norms.append(link.norm.with_effective(scale.s, t))
+        shifts.append(held.largest)
+        real_s, real_t = real_effective(norms[-1])
+        linear, constant = slope * values, slope * (real_s * carried + real_t)
+        typical = np.hypot(np.asarray(constant, np.float64), slope * _spread(values, reach))
+        columns = np.linalg.norm(np.asarray(scale.B, np.float64), axis=0)
+        noise.append(EPS * float(np.linalg.norm(columns * (slope * terms + typical))))
+    constant = _dot(chain.end.kernel, constant) + chain.end.bias
     t = np.asarray(task.bias - constant, np.float64)
     norms.append(chain.end.norm.with_effective(np.full(len(t), unit), unit * t))
     return ShiftedChain(tuple(norms), tuple(shifts), tuple(noise))
-
-
-def _shift_link(
-    link: Link, found: LinkScale, task: Task, before: _State
-) -> tuple[_State, Norm, Shift]:
-    slope = link.piece.slope
-    real = found.real / slope
-    linear, carried = dense(link.entry), extended(link.bias)
-    if link.carry is not None:
-        linear = np.hstack([dense(link.carry) @ before.linear, linear])
-        carried = _dot(link.carry, before.constant) + link.bias
-    values = np.asarray(real, np.float64)[:, None] * linear
-    reach = task.magnitude[: values.shape[1]]
-    terms = np.abs(np.asarray(real, np.float64)) * _row_sizes(link, before, reach)
-    lo, hi = task.functionals(padded(values, task.weight.shape[1]))
-    # 2^-24 of the terms |M||h| besides: the slack of it, 2^-29, is far above their rounding
-    size = np.abs(values) @ reach + 2.0**-24 * np.sqrt(link.width) * terms
-    held = find_shift(link.piece, lo, hi, size)
-    norm = link.norm.with_effective(found.s, np.asarray(held.shift - real * carried, np.float64))
-    real_s, real_t = real_effective(norm)
-    constant = slope * (real_s * carried + real_t)
-    typical = np.hypot(np.asarray(constant, np.float64), slope * _spread(values, reach))
-    columns = np.linalg.norm(np.asarray(found.B, np.float64), axis=0)
-    noise = EPS * float(np.linalg.norm(columns * (slope * terms + typical)))
-    return _State(slope * values, constant, typical, noise), norm, held
 
 
 def padded(values: Array, cols: int) -> NDArray[np.float64]:
@@ -408,8 +388,8 @@ def _spread(rows: NDArray[np.float64], reach: Vector) -> Vector:
     return np.asarray(np.linalg.norm(rows * reach, axis=1) / np.sqrt(3))
 
 
-def _row_sizes(link: Link, before: _State, reach: Vector) -> Vector:
-    """Typical size of the terms that each row of the layer sums, in the 2-norm.
+def _row_sizes(link: Link, typical: Vector, reach: Vector) -> Vector:
+    """Typical size of the terms that each row of the layer sums, in the 2-norm, of |h| before it.
 
     For M it is ‖M_l‖·‖h‖/√n, as if weights and values were unrelated.
     """
@@ -418,7 +398,7 @@ def _row_sizes(link: Link, before: _State, reach: Vector) -> Vector:
     if link.carry is None:
         return own
     rows = np.linalg.norm(dense(link.carry), axis=1)
-    return np.asarray(own + rows * np.linalg.norm(before.size) / np.sqrt(link.carry.shape[1]))
+    return np.asarray(own + rows * np.linalg.norm(typical) / np.sqrt(link.carry.shape[1]))
 
 
 # --- extended precision -------------------------------------------------------------------------

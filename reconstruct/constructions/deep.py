@@ -33,6 +33,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.linalg as la
 
+from reconstruct import khatri_rao
 from reconstruct.constructions import chain as chains
 from reconstruct.constructions.chain import Chain, ChainPlan, Link, LinkScale, Reals, ShiftedChain
 from reconstruct.constructions.construction import (
@@ -46,16 +47,7 @@ from reconstruct.constructions.construction import (
 from reconstruct.constructions.sites import Blueprint, LayerPlan, Site, hidden_width
 from reconstruct.constructions.wide import exact_norm
 from reconstruct.errors import InputError
-from reconstruct.khatri_rao import (
-    Auto,
-    Direct,
-    KhatriRao,
-    Solution,
-    Solver,
-    Status,
-    solve,
-    solve_exact,
-)
+from reconstruct.khatri_rao import KhatriRao, Solution, Solver, Status, solve
 from reconstruct.khatri_rao.solution import refine
 from reconstruct.khatri_rao.solvers.direct import factored
 from reconstruct.networks import Matrix, Mixing, dense
@@ -145,7 +137,7 @@ class DeepPlan(ChainPlan):
     ) -> GroupSolution:
         unit = unit_of(task.weight)
         inner = task.with_map(task.weight / unit, task.bias / unit)
-        in_floats = Auto() if solver.rational else solver
+        in_floats = khatri_rao.Auto() if solver.rational else solver
         blocks = solve_backward(chain, inner.weight, in_floats, progress)
         shifted = chains.shift_chain(chain, inner, blocks, unit)
         systems = _block_systems(chain, inner, blocks, shifted)
@@ -287,7 +279,7 @@ def block_system(B: Reals, A: Matrix, solver: Solver) -> BlockSystem:
     Q, R, condition = _orthonormal_rows(np.asarray(B, np.float64))
     operator = KhatriRao(A, Q)
     small = 8 * operator.rows * operator.width <= LIMITS.dense_bytes
-    if small and isinstance(solver, Auto | Direct):
+    if small and isinstance(solver, khatri_rao.Auto | khatri_rao.Direct):
         factor = factored(operator)
         known = ("direct", factor.rank, True)
         return BlockSystem(operator, R, condition, lambda w: factor.solve(w.ravel()), *known)
@@ -478,7 +470,8 @@ def _exactly(
     B = rationals(chain.end.kernel)
     scales: list[Array] = []
     for link, free in zip(reversed(chain.links), reversed(near), strict=True):
-        found = solve_exact(link.entry, B, exact.weight[:, slice(*link.block)], free=free.tolist())
+        block = exact.weight[:, slice(*link.block)]
+        found = khatri_rao.solve_exact(link.entry, B, block, free=free.tolist())
         if found.rationals is None:
             return f"the block of inputs {link.block}: {found.message}", None
         sigma = np.array(found.rationals, dtype=object)

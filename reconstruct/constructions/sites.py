@@ -31,7 +31,6 @@ from reconstruct import networks
 from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.networks import Activation, Matrix, Mixing, Network, Node, Norm
 from reconstruct.networks.normal_form import rebuilt
-from reconstruct.numbers.arrays import Array, Range
 from reconstruct.numbers.given import number
 
 
@@ -210,19 +209,6 @@ class Site:
     @property
     def output(self) -> str:
         return self.layers[-1].norm
-
-
-@dataclass(frozen=True)
-class Watched:
-    """The input of a hidden activation by its node, and the piece that it has to stay on."""
-
-    node: str
-    piece: networks.Piece
-
-    def margin(self, reached: Range) -> Array:
-        """The least distance from the ends of the piece, for least and largest values."""
-        low, high = reached
-        return np.minimum(low - self.piece.lo, self.piece.hi - high)
 
 
 def find_sites(

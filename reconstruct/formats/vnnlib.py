@@ -27,6 +27,7 @@ from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.formats.files import LIMITS
 from reconstruct.formats.text import text_of
 from reconstruct.networks import Box
+from reconstruct.numbers.rationals import float_beside
 
 Expr: TypeAlias = "str | list[Expr]"
 Entry: TypeAlias = tuple[int, str, int]  # network, "input" or "output", place
@@ -97,12 +98,13 @@ class PairProperty:
     @property
     def box(self) -> Box:
         """The least box of floats around the property's."""
-        return Box([_float(x, up=False) for x in self.lo], [_float(x, up=True) for x in self.hi])
+        lo = [float_beside(x, up=False) for x in self.lo]
+        return Box(lo, [float_beside(x, up=True) for x in self.hi])
 
     @property
     def limit(self) -> float:
         """The largest float that a bound may have."""
-        limit = _float(self.tolerance, up=False)
+        limit = float_beside(self.tolerance, up=False)
         return math.nextafter(limit, 0) if self.closed and limit == self.tolerance else limit
 
     def broken_by(self, point: tuple[float, ...], difference: Fraction) -> bool:
@@ -111,13 +113,6 @@ class PairProperty:
         inside = all(low <= Fraction(x) <= high for low, x, high in ends)
         more = difference > self.tolerance
         return inside and (more or (self.closed and difference == self.tolerance))
-
-
-def _float(value: Fraction, *, up: bool) -> float:
-    near = float(value)
-    if (Fraction(near) < value) if up else (Fraction(near) > value):
-        return math.nextafter(near, math.inf if up else -math.inf)
-    return near
 
 
 # --- statements -----------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ from reconstruct.errors import InputError
 from reconstruct.khatri_rao.solvers.exact import independent, integer_matrix, residual, solve_basis
 from reconstruct.numbers.arrays import Array
 from reconstruct.numbers.rational_matrix import rationals
-from reconstruct.numbers.rationals import RationalInterval
+from reconstruct.numbers.rationals import RationalInterval, float_beside
 
 WIDEST = 512  # hidden units: the null space of so many equations takes a minute over the rationals
 NOTHING = 1e-9  # of the target's own reach: what the program cannot tell from 0
@@ -73,7 +73,7 @@ def lower_bound(
         for index, value in enumerate(numbers)
         if value
     )
-    return LowerBound(_below(proved_by(dual, W, r, c)), dual)
+    return LowerBound(float_beside(proved_by(dual, W, r, c), up=False), dual)
 
 
 def _program(M1: Array, M2: Array, W: Array, reach: Array) -> Array | None:
@@ -139,11 +139,6 @@ def proved_by(
     ends = [(low * part, high * part) for part, (low, high) in zip(kept, c, strict=True)]
     least, most = sum(map(min, ends)), sum(map(max, ends))
     return max(least, -most, Fraction(0)) / size if size else Fraction(0)
-
-
-def _below(value: Fraction) -> float:
-    near = float(value)
-    return near if Fraction(near) <= value else math.nextafter(near, -math.inf)
 
 
 def expressible(M1: Array, M2: Array, update: Array) -> float:

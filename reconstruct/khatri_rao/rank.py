@@ -28,7 +28,7 @@ from scipy.sparse import csgraph
 
 from reconstruct.khatri_rao.operator import Stored, checked_pair
 from reconstruct.numbers.arrays import to_dense
-from reconstruct.numbers.residues import PRIMES, Integers, rank_modulo, residues
+from reconstruct.numbers.residues import PRIMES, rank_modulo, residues
 
 Indices = NDArray[np.integer[Any]]
 
@@ -203,15 +203,12 @@ def enough_density(m: int, k: int, n: int) -> float | None:
     low, high = 0.0, 1.0
     for _ in range(40):
         middle = (low + high) / 2
-        low, high = (low, middle) if _suffices(m, k, n, middle) else (middle, high)
+        zero_rows = m * k * (1 - middle**2) ** n
+        dead = n * min(1.0, (1 - middle) ** m + (1 - middle) ** k)
+        slack = dead + 3 * math.sqrt(dead) if dead > LIMITS.misses else 0.0  # standard deviations
+        suffices = zero_rows <= LIMITS.misses and slack <= n - m * k
+        low, high = (low, middle) if suffices else (middle, high)
     return high
-
-
-def _suffices(m: int, k: int, n: int, p: float) -> bool:
-    zero_rows = m * k * (1 - p * p) ** n
-    dead = n * min(1.0, (1 - p) ** m + (1 - p) ** k)
-    slack = dead + 3 * math.sqrt(dead) if dead > LIMITS.misses else 0.0  # three standard deviations
-    return zero_rows <= LIMITS.misses and slack <= n - m * k
 
 
 # --- a proof of full rank ------------------------------------------------------------------------
@@ -240,8 +237,8 @@ def prove_full_rank(M1: Stored, M2: Stored) -> RankProof:
     m, k, n = second.shape[0], first.shape[1], first.shape[0]
     best = RankProof(PRIMES[0], 0, m * k, False)
     for prime in PRIMES:
-        K = khatri_rao_residues(residues(to_dense(first), prime), residues(to_dense(second), prime))
-        K %= prime
+        A, B = (residues(to_dense(part), prime) for part in (first, second))
+        K = (B[:, None, :] * A.T[None, :, :]).reshape(m * k, n) % prime  # products: below 2^46
         rank = 0
         for columns in sorted({min(n, m * k), n}):  # a square part usually does
             rank = rank_modulo(K[:, :columns], prime)
@@ -252,9 +249,3 @@ def prove_full_rank(M1: Stored, M2: Stored) -> RankProof:
         if n < m * k:
             break
     return best
-
-
-def khatri_rao_residues(M1: Integers, M2: Integers) -> Integers:
-    """Entries of K as products of residues, not yet reduced (below 2^46: exact)."""
-    m, n = M2.shape
-    return np.asarray((M2[:, None, :] * M1.T[None, :, :]).reshape(m * M1.shape[1], n))

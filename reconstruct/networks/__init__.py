@@ -34,6 +34,5 @@ from reconstruct.networks.maps import (
     Sparse,
     SumPool,
 )
-from reconstruct.networks.operation import Add, Operation
-from reconstruct.networks.product import MatrixProduct
+from reconstruct.networks.operation import Add, MatrixProduct, Operation
 from reconstruct.numbers.arrays import Matrix, dense, nonzeros

@@ -20,8 +20,13 @@ from reconstruct.errors import InputError
 from reconstruct.networks.activations import Activation, Relu
 from reconstruct.networks.domain import Domain, DomainLike, as_domain, sized
 from reconstruct.networks.maps import Affine, Cast, Geometry, Map, Mixing, Norm
-from reconstruct.networks.operation import LIMITS, Operation, check_finite, set_once
-from reconstruct.networks.product import MatrixProduct
+from reconstruct.networks.operation import (
+    LIMITS,
+    MatrixProduct,
+    Operation,
+    check_finite,
+    set_once,
+)
 from reconstruct.numbers.arrays import Array, Range
 from reconstruct.numbers.given import numbers, precision
 from reconstruct.numbers.parallel import parallel_map

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from math import isqrt
+from math import inf, isqrt, nextafter
 from typing import TypeAlias
 
 RationalInterval: TypeAlias = tuple[Fraction, Fraction]
+
+
+def float_beside(value: Fraction, *, up: bool) -> float:
+    """The nearest float that is not below the rational (`up`), or not above it."""
+    near = float(value)
+    beyond = Fraction(near) < value if up else Fraction(near) > value
+    return nextafter(near, inf if up else -inf) if beyond else near
 
 
 def rational_root(value: Fraction) -> Fraction | None:

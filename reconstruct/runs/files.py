@@ -25,7 +25,7 @@ from reconstruct.constructions.wide import raised_norms
 from reconstruct.errors import InputError
 from reconstruct.formats import Origin, load, save
 from reconstruct.formats.files import naming, sha256_file, write_atomically, written_whole
-from reconstruct.formats.onnx.guard import write_guarded
+from reconstruct.formats.onnx.write import write_guarded
 from reconstruct.networks import LiveNorm, Network, Norm, in_blocks
 from reconstruct.networks.normal_form import fold_norms
 from reconstruct.pipeline import Result

@@ -20,7 +20,7 @@ import torch
 from torch import nn
 
 from reconstruct.bridge.from_torch import from_torch
-from reconstruct.bridge.norms import norm_bytes, norm_layers
+from reconstruct.bridge.to_torch import norm_bytes, norm_layers
 from reconstruct.errors import InputError, MissingDependencyError, UnsupportedError
 from reconstruct.formats import save
 from reconstruct.formats.files import write_atomically

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from reconstruct.bridge.norms import norm_layers
-from reconstruct.bridge.to_torch import to_torch
+from reconstruct.bridge.to_torch import norm_layers, to_torch
 from reconstruct.networks import Network, Norm
 from reconstruct.training.data import Dataset
 from reconstruct.training.freezing import Tuning

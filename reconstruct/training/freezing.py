@@ -15,7 +15,7 @@ import torch
 from torch import nn
 from torch.nn.utils import parametrize
 
-from reconstruct.bridge.norms import norm_layers
+from reconstruct.bridge.to_torch import norm_layers
 from reconstruct.errors import InputError
 
 WEIGHTED = (nn.Linear, nn.Conv2d)

@@ -150,10 +150,35 @@ def train(
             rows, before = _restore(checkpoint, key, module, optimiser)
     # Convolutions of small images take a quarter less time with the channels side by side.
     module.to(memory_format=torch.channels_last)
-    start = time.perf_counter()
+    start, count = time.perf_counter(), len(data.train_y)
+    kind = next(module.parameters()).dtype
     for epoch in range(len(rows), plan.epochs):
-        seen = _epoch(module, data, optimiser, plan, seed, epoch, live, progress)
-        rows.append((*seen, accuracy(module, data.test_x, data.test_y)))
+        module.train(live)
+        for group in optimiser.param_groups:
+            group["lr"] = plan.rate_in(epoch)
+        rng = np.random.default_rng([seed, epoch])
+        losses, right, seen = [], 0, 0
+        for batch in _batches(rng.permutation(count), plan.batch):
+            x = _tensor(data.augmentation(data.train_x[batch], rng), kind)
+            y = torch.from_numpy(data.train_y[batch])
+            given = module(x)
+            loss = nn.functional.cross_entropy(given, y)
+            losses.append(float(loss.detach()))
+            if not np.isfinite(losses[-1]):
+                raise InputError(
+                    f"the training diverged: the loss is {losses[-1]} in epoch {epoch + 1}; lower "
+                    f"the step (rate), which is {plan.rate_in(epoch):g}"
+                )
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+            right += int((given.detach().argmax(1) == y).sum())
+            seen += len(batch)
+            # Images seen in all epochs so far, of those that there will be.
+            done = epoch * count + seen
+            progress(Step(f"seed {seed}", done, plan.epochs * count, unit="images"))
+        tested = accuracy(module, data.test_x, data.test_y)
+        rows.append((float(np.mean(losses)), right / seen, tested))
         if checkpoint is not None:
             state = {"module": module.state_dict(), "optimiser": optimiser.state_dict()}
             state |= {"key": key, "rows": rows, "seconds": before + time.perf_counter() - start}
@@ -184,47 +209,6 @@ def _tensor(x: NDArray[Any], kind: torch.dtype) -> torch.Tensor:
     """The examples in the module's precision; images in the order in memory that training uses."""
     layout = torch.channels_last if x.ndim == 4 else torch.contiguous_format
     return torch.from_numpy(x).to(kind, memory_format=layout)
-
-
-def _epoch(
-    module: nn.Module,
-    data: Dataset,
-    optimiser: Any,
-    plan: Schedule,
-    seed: int,
-    epoch: int,
-    live: bool,
-    progress: Progress,
-) -> tuple[float, float]:
-    """One pass over the training part; mean loss and accuracy of its batches."""
-    module.train(live)
-    for group in optimiser.param_groups:
-        group["lr"] = plan.rate_in(epoch)
-    kind = next(module.parameters()).dtype
-    rng = np.random.default_rng([seed, epoch])
-    count = len(data.train_y)
-    losses, right, seen = [], 0, 0
-    for rows in _batches(rng.permutation(count), plan.batch):
-        x = _tensor(data.augmentation(data.train_x[rows], rng), kind)
-        y = torch.from_numpy(data.train_y[rows])
-        given = module(x)
-        loss = nn.functional.cross_entropy(given, y)
-        value = float(loss.detach())
-        if not np.isfinite(value):
-            raise InputError(
-                f"the training diverged: the loss is {value} in epoch {epoch + 1}; lower the step "
-                f"(rate), which is {plan.rate_in(epoch):g}"
-            )
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
-        losses.append(value)
-        right += int((given.detach().argmax(1) == y).sum())
-        seen += len(rows)
-        # Images seen in all epochs so far, of those that there will be.
-        done = epoch * count + seen
-        progress(Step(f"seed {seed}", done, plan.epochs * count, unit="images"))
-    return float(np.mean(losses)), right / seen
 
 
 def _batches(order: NDArray[np.int64], size: int) -> list[NDArray[np.int64]]:

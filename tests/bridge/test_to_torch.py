@@ -11,8 +11,7 @@ from torch import nn
 
 import reconstruct as rc
 from reconstruct.bridge.from_torch import from_torch
-from reconstruct.bridge.norms import norm_bytes
-from reconstruct.bridge.to_torch import to_torch
+from reconstruct.bridge.to_torch import norm_bytes, to_torch
 from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.formats import load
 from reconstruct.networks import Add, Affine, Network, Node, Norm, Relu, Scaling, Select

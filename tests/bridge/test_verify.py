@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from reconstruct.bridge.from_torch import from_torch
-from reconstruct.bridge.norms import norm_layers
+from reconstruct.bridge.to_torch import norm_layers
 from reconstruct.cli import main
 from reconstruct.formats import load, save
 from reconstruct.training import Schedule, load_data, mlp, resnet, train

@@ -12,8 +12,7 @@ import pytest
 
 import reconstruct as rc
 from reconstruct.certificates.document import write_certificate
-from reconstruct.constructions.sites import Watched
-from reconstruct.formats.onnx.guard import write_guarded
+from reconstruct.formats.onnx.write import write_guarded
 from reconstruct.khatri_rao import SOLVERS
 from reconstruct.networks import Affine, Dense, LayerNorm, LiveNorm, Network, Node, Relu, RMSNorm
 from reconstruct.networks.activations import Gelu
@@ -167,7 +166,7 @@ def test_layer_norm_beside_gelu_is_written_and_rebuilt(tmp_path: Path) -> None:
     network = rc.reconstruct(target, frozen, domain=domain).network
     certificate = rc.certify(target, network, domain=domain, tolerance=1e-4)
     assert certificate.verdict.value == "certified"
-    watched = [Watched("l1.norm1", Gelu().piece)]
+    watched = {"l1.norm1": Gelu().piece}
     write_guarded(network, watched, tmp_path / "guarded.onnx", np.float32)
     session = runtime.InferenceSession(tmp_path / "guarded.onnx")
     _, margin = session.run(None, {session.get_inputs()[0].name: X[:1].astype(np.float32)})

@@ -71,15 +71,15 @@ def test_an_interrupted_training_resumes_and_a_finished_one_is_not_overwritten(
     whole, out = tmp_path / "whole", tmp_path / "out"
     assert train(rows, whole) == 0
     epochs = []
-    real = loop._epoch
+    real = loop.Schedule.rate_in
 
-    def counted(*arguments):
-        epochs.append(arguments[5])
+    def counted(schedule, epoch):  # as every epoch begins
+        epochs.append(epoch)
         if len(epochs) == 3:
             raise KeyboardInterrupt
-        return real(*arguments)
+        return real(schedule, epoch)
 
-    monkeypatch.setattr(loop, "_epoch", counted)
+    monkeypatch.setattr(loop.Schedule, "rate_in", counted)
     assert train(rows, out) == 130
     assert train(rows, out) == 2
     assert "--resume" in capsys.readouterr().err

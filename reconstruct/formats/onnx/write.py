@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -22,11 +22,20 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from reconstruct.errors import UnsupportedError
+from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.formats.files import LIMITS, rounded, write_atomically, written_whole
 from reconstruct.formats.onnx.external import DataFile, holds
 from reconstruct.formats.onnx.model import import_onnx
-from reconstruct.networks import Add, Geometry, MatrixProduct, Network, Node, activations, maps
+from reconstruct.networks import (
+    Add,
+    Geometry,
+    MatrixProduct,
+    Network,
+    Node,
+    Piece,
+    activations,
+    maps,
+)
 from reconstruct.networks.graph import input_shape
 from reconstruct.numbers.arrays import Array
 from reconstruct.version import __version__
@@ -525,3 +534,48 @@ WRITERS: dict[type[Any], Callable[[Node, Any, Draft], tuple[int, ...]]] = {
     activations.MaxPool: _max_pool,
     activations.Unitwise: _unitwise,
 }
+
+
+# --- the guarded model ----------------------------------------------------------------------------
+#
+# If no hidden unit of a site leaves its linear piece at x, every site acts as its map at x, so f(x)
+# is the composition of the target's maps up to their residuals, for *any* x (proofs_check: guard).
+# The model's output `margin` is the least distance of a hidden unit from the end of its piece, over
+# units, positions and sites: at margin ≥ 0 the answer is the target's.
+
+MARGIN = "margin"
+
+
+def write_guarded(
+    network: Network,
+    watched: Mapping[str, Piece],
+    path: str | os.PathLike[str],
+    dtype: Any = np.float64,
+) -> None:
+    """Writes the network with the output `margin` behind its own; `watched` are the inputs of its
+    hidden activations by their nodes, and the piece that each has to stay on."""
+
+    def finish(draft: Draft) -> None:
+        parts = [part for unit in watched.items() for part in _distances(draft, *unit)]
+        if not parts:
+            raise InputError("a guard needs hidden activations to watch, but the network has none")
+        draft.node("Identity" if len(parts) == 1 else "Min", parts, MARGIN)
+        draft.outputs[MARGIN] = ["N", 1]
+
+    write_onnx(network, path, dtype, finish)
+
+
+def _distances(draft: Draft, name: str, piece: Piece) -> list[str]:
+    """The least distance of a value's units from either end of the piece, (N, 1) each."""
+    flat = draft.node("Flatten", [name], f"{name}/watched", axis=1)
+    found = []
+    for word, reduce, end in (("low", "ReduceMin", piece.lo), ("high", "ReduceMax", piece.hi)):
+        if not np.isfinite(end):
+            continue
+        value = draft.reduced(reduce, flat, f"{name}/{word}", 1)
+        if word == "high" or end != 0:
+            limit = draft.constant(f"{value}.end", end)
+            pair = [limit, value] if word == "high" else [value, limit]
+            value = draft.node("Sub", pair, f"{value}/away")
+        found.append(value)
+    return found

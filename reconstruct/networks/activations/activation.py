@@ -206,11 +206,6 @@ class Unitwise(Activation):
         """Where one piece meets the next."""
         return tuple(piece.hi for piece in self.pieces[:-1])
 
-    @property
-    def steepness(self) -> float:
-        """A Lipschitz constant of f(z) − slope·z, slope that of the construction's piece."""
-        return self.lipschitz + abs(self.piece.slope)
-
     def pull(self, rows: Array, z: Array) -> Array:
         return np.asarray(rows * self.derivative(z))
 

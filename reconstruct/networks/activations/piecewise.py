@@ -293,6 +293,10 @@ class ExponentialUnit(Unitwise):
         alpha, gain = self.numbers
         return abs(gain) * max(1.0, abs(alpha))
 
+    @property
+    def steepness(self) -> float:
+        return self.lipschitz + abs(self.piece.slope)
+
     def __call__(self, *values: Array) -> Array:
         (z,) = values
         alpha, gain = (z.dtype.type(number) for number in self.numbers)

@@ -75,10 +75,6 @@ class Smooth(Unitwise):
     def lipschitz(self) -> float:
         return self.steepest
 
-    @property
-    def steepness(self) -> float:
-        return 2 * self.steepest
-
     def __call__(self, *values: Array) -> Array:
         (z,) = values
         with np.errstate(all="ignore"):
