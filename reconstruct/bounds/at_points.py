@@ -83,6 +83,18 @@ def _relu(op: activations.Relu, h: Enclosure) -> Enclosure:
     return Enclosure(kept.high + half, kept.low, kept.radius + half)
 
 
+def _max_pool(op: activations.MaxPool, h: Enclosure) -> Enclosure:
+    """The largest pixel of each window; where another may be larger still, up to what that is."""
+    lo, hi = h.ends()
+    place = op.chosen(lo[None], hi[None])[0]
+    rest = np.where(
+        op.windows == place, -np.inf, np.where(op.windows >= 0, hi[op.windows], -np.inf)
+    )
+    half = up(0.5 * np.maximum(up(rest.max(axis=0) - lo[place]), 0.0))
+    found = h[place]
+    return found + Enclosure(half, np.zeros_like(half), half)
+
+
 def _live_norm(op: activations.LiveNorm, z: Enclosure) -> Enclosure:
     """gamma·P z/ρ + beta at each position; sums over the units are products with ones.
 
@@ -128,6 +140,7 @@ RULES: dict[type[Any], Callable[..., Enclosure]] = {
     maps.Placement: _placement,
     maps.Select: lambda op, h: h[op.start : op.stop],
     activations.LiveNorm: _live_norm,
+    activations.MaxPool: _max_pool,
     activations.Relu: _relu,
     activations.Softmax: _softmax,
 }

@@ -270,7 +270,7 @@ def find_shift(
     return Shift(scale, middle.astype(np.float32).astype(np.float64))
 
 
-def cancelling(M2: Array, least: Vector, steps: int = 12) -> Vector:
+def cancelling(M2: Array, least: Vector, steps: int = 6) -> Vector:
     """Shifts x ≥ `least` whose sum M2 x behind the second map is small.
 
     The second norm takes M2 x away again, and its beta is rounded by half a unit of that sum: a
@@ -278,17 +278,19 @@ def cancelling(M2: Array, least: Vector, steps: int = 12) -> Vector:
 
         x = t + max(0, −C⁻¹ M2ᵀ μ),      C = diag ‖M2[:, l]‖²,
 
-    half of the units take part, whichever μ is, so that M2 x moves by about −(n/2m) μ for weights
-    that are drawn: a few steps find the μ for which nothing is left. `least` itself where the steps
-    do not end so, as with few units to each output.
+    about half of the units take part, whichever μ is: Newton's method finds the μ for which nothing
+    is left, M2 x having the slope −M2 C⁻¹ M2ᵀ over the units that do. `least` itself where the
+    steps do not end so, as with few units to each output.
     """
-    m, n = M2.shape
+    M2 = M2 / (np.max(np.abs(M2), initial=0.0) or 1.0)
     squares = np.einsum("ij,ij->j", M2, M2)
     weights = M2 / np.where(squares > 0, squares, 1.0)
-    mu, shift = np.zeros(m), least
+    mu, shift, raised = np.zeros(len(M2)), least, np.ones(len(least), dtype=bool)
     for _ in range(steps):
-        mu = mu + (2 * m / n) * (M2 @ shift)
-        shift = least + np.maximum(-(mu @ weights), 0.0)
+        slope = M2[:, raised] @ weights[:, raised].T
+        mu = mu + np.linalg.lstsq(slope, M2 @ shift)[0]
+        more = -(mu @ weights)
+        raised, shift = more > 0, least + np.maximum(more, 0.0)
     smaller = np.linalg.norm(M2 @ shift) < 0.1 * np.linalg.norm(M2 @ least)
     return shift if smaller and np.max(shift) < 2 * np.max(least) else least
 

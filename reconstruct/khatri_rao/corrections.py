@@ -6,11 +6,16 @@ that rest, and one correction brings `s` down to it:
 
     R = W − M2 diag(s) M1 (to 2^-100),    K d = R to a few digits,    s ← fl(s + d).
 
-**Cast with feedback**, to fewer bits: a plain cast moves every entry of `s` by its own rounding,
-and `M2 diag(s) M1` by all of them. Here the largest entries are rounded first; what that does to
-the product is solved away over the entries that are still free, and so on. Errors that the later
+Small systems are rounded with feedback besides, for it takes no time there. Networks begin with
+maps of few inputs, and what is left of the first map goes through all others: on ACAS Xu it is four
+fifths of the certified bound.
+
+**Cast with feedback**: a plain cast moves every entry of `s` by its own rounding, and
+`M2 diag(s) M1` by all of them. Here the largest entries are rounded first; what that does to the
+product is solved away over the entries that are still free, and so on. Errors that the later
 columns can express vanish, and what is left comes from the smallest entries, whose steps are the
-finest. Both are kept only where the residual falls.
+finest: a third of what plain casts leave at a ratio of 1.5, in any type. Both are kept only where
+the residual falls.
 """
 
 from __future__ import annotations
@@ -20,8 +25,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reconstruct.khatri_rao.operator import KhatriRao
-from reconstruct.khatri_rao.solution import relative_residual
 from reconstruct.khatri_rao.solve import solve
 from reconstruct.khatri_rao.solvers import ConjugateGradient, Direct, Solver
 from reconstruct.numbers.arrays import Array, Matrix, Vector, to_dense
@@ -38,6 +41,7 @@ class CorrectionLimits:
 
     digits: float = 3e-3  # of the residual that a correction may leave
     known: float = 0.1  # of a residual that may be unknown, for a correction to be worth while
+    feedback: int = 2**20  # m·n·k up to which float64 is rounded with feedback: a tenth of a second
     near_square: float = 1.1  # ratio below which an iteration takes too long
     steps: int = 100  # of an iteration for one part: near the square it would take too many
     # Entries that are still free after each part is rounded, as shares of all.
@@ -62,6 +66,8 @@ def polished(M1: Matrix, M2: Matrix, W: Array, s: Vector) -> tuple[Vector, float
         Direct() if n < LIMITS.near_square * m * k else ConjugateGradient(tolerance=LIMITS.digits)
     )
     better = s + solve(first, second, R.values, solver).s
+    if m * n * k <= LIMITS.feedback:
+        better = cast_with_feedback(first, second, W, better, lambda values, units: values)
     least = exact_residual(first, second, W, better)
     if least.size + least.radius < size:
         return better, least.size / scale
@@ -90,7 +96,6 @@ def cast_with_feedback(
 ) -> Vector:
     """`s` with entries that `cast` leaves as they are, its residual small for such entries."""
     first, second = (np.asarray(to_dense(part), dtype=np.float64) for part in (M1, M2))
-    operator = KhatriRao(first, second)
     iteration = ConjugateGradient(LIMITS.digits, max_iterations=LIMITS.steps)
     order = np.argsort(-np.abs(s), kind="stable")
     found, done = s.copy(), 0
@@ -100,10 +105,10 @@ def cast_with_feedback(
         part, rest = order[done:stop], order[stop:]
         found[part] = cast(found[part], part)
         done = stop
-        residual, _ = relative_residual(operator, found, W)
+        residual = exact_residual(first, second, W, found).values
         if len(rest) and residual.any():
             found[rest] += solve(first[rest], second[:, rest], residual, iteration).s
     units = np.arange(len(s))
     found, plain = cast(found, units), cast(s, units)
-    sizes = [relative_residual(operator, each, W)[1] for each in (found, plain)]
+    sizes = [exact_residual(first, second, W, each).size for each in (found, plain)]
     return found if np.isfinite(sizes[0]) and sizes[0] < sizes[1] else plain

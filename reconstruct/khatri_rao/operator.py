@@ -189,13 +189,14 @@ class KhatriRao(LinearOperator):  # type: ignore[misc]
         return [own] if few else _split(own, cpu_count())
 
     def _tiles(self, share: slice, dtype: DTypeLike) -> Iterator[tuple[slice, _Tile]]:
-        """The tiles of a share, converted to `dtype` one at a time where they are of another."""
+        """The tiles of a share, converted to `dtype` one at a time where they are of another; one
+        without units where there are more shares than units."""
         m, k = self.map_shape
         kind = np.dtype(dtype)
         rows = max(TILES.rows, TILES.size // ((m + k + min(m, k)) * kind.itemsize))
         M1, M2T = self._weights.get(kind, (self.M1, self.M2T))
         scratch = np.empty((min(rows, share.stop - share.start), min(m, k)), kind)
-        for start in range(share.start, share.stop, rows):
+        for start in range(share.start, max(share.stop, share.start + 1), rows):
             part = slice(start, min(start + rows, share.stop))
             first, second = (to_dense(one[part]).astype(kind, copy=False) for one in (M1, M2T))
             yield part, _Tile(first, second, scratch[: part.stop - part.start])

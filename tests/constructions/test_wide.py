@@ -297,5 +297,10 @@ def test_shifts_that_cancel_are_no_smaller_and_leave_a_small_sum() -> None:
     raised = cancelling(second, least)
     assert (raised >= least).all()
     assert np.abs(second @ raised).max() < 1e-3 * np.abs(second @ least).max()
+    many, wanted = rng.normal(size=(50, 375)), rng.exponential(size=375)  # sizes of ACAS Xu
+    for scale in (1.0, 1e-200, 1e306):
+        raised = cancelling(scale * many, wanted)
+        assert (raised >= wanted).all()
+        assert np.abs(many @ raised).max() < 1e-9 * np.abs(many @ wanted).max()
     few = rng.normal(size=(6, 7))  # nothing can cancel here: the shifts stay as they are
     assert np.array_equal(cancelling(few, least[:7]), least[:7])

@@ -84,9 +84,9 @@ def command(folder: Path, *words: str) -> int:
 
         def dying(self: ConjugateGradient, *given: Any) -> Any:
             calls[0] += 1
-            # Each map is solved, and then refined: a rank that meets the fourth call has shared a
-            # sum of map 2 with rank 0, which has therefore stored map 1.
-            if calls[0] == 4:
+            # Each map is solved, refined, and rounded in eight parts: a rank that meets the twelfth
+            # call has shared a sum of map 2 with rank 0, which has therefore stored map 1.
+            if calls[0] == 12:
                 os.kill(os.getpid(), signal.SIGKILL)
             return true(self, *given)
 

@@ -76,3 +76,13 @@ def test_feedback_beats_a_plain_cast(ratio, gain) -> None:
     ours, plain = (exact_residual(M1, M2, W, each).size for each in (found, cast(s, None)))
     assert ours < plain / gain
     assert np.linalg.norm(found - s) < 1e-4 * np.linalg.norm(s)
+
+
+def test_small_systems_are_rounded_with_feedback_in_float64_too() -> None:
+    M1, M2, W = system(12, 12, 1.5, 5)
+    s = solve(M1, M2, W).s
+    plain = s + solve(M1, M2, exact_residual(M1, M2, W, s).values).s
+    ours, rounded = (
+        exact_residual(M1, M2, W, each).size for each in (polished(M1, M2, W, s)[0], plain)
+    )
+    assert ours < rounded / 2

@@ -72,7 +72,7 @@ class MaxPool(Activation):
     def image(self, lo: Array, hi: Array) -> Range:
         return self(lo), self(hi)
 
-    def chosen(self, lo: Array, hi: Array) -> Array | None:
+    def chosen(self, lo: Array, hi: Array) -> Array:
         """The pixel of each window with the largest lower bound, the first of those that are so but
         for rounding: the maximum is at least that."""
         found = self._windows_of(lo, -np.inf)
@@ -84,7 +84,6 @@ class MaxPool(Activation):
     def band(self, lo: Array, hi: Array, support: Support = Support.AREA) -> Band:
         """`z_j ≤ max ≤ largest hi`, j the chosen pixel; `max = z_j` where no other exceeds it."""
         chosen = self.chosen(lo, hi)
-        assert chosen is not None
         floor = np.take_along_axis(lo, chosen, axis=1)
         others = np.where(
             self.windows == chosen[:, None, :], -np.inf, self._windows_of(hi, -np.inf)
