@@ -20,13 +20,8 @@ from numpy.typing import ArrayLike
 from reconstruct import networks
 from reconstruct.bounds import Crown, Method, Partition, Reach, reach
 from reconstruct.bounds.useful import require_useful, require_variance
-from reconstruct.constructions.construction import (
-    Construction,
-    ExactNorm,
-    Examples,
-    LayerSolution,
-    SiteSolution,
-)
+from reconstruct.constructions import Construction, ExactNorm, SiteSolution
+from reconstruct.constructions.construction import Examples, LayerSolution
 from reconstruct.constructions.frozen import Frozen, Layout, as_stored, lay_out
 from reconstruct.constructions.grouped import recognised
 from reconstruct.constructions.scaling import ratio_for, scaled_layout
@@ -258,12 +253,10 @@ def one_layer(
     return reconstruct(target, frozen, domain=domain, solver=solver)
 
 
-def width_for(
-    target: Network, domain: DomainLike, bounds: Method, wanted: float, *, merge: bool = True
-) -> float:
+def width_for(target: Network, domain: DomainLike, bounds: Method, wanted: float) -> float:
     """The ratio of a wide construction for a wanted float32 error, as far as one can predict."""
     box = fitting(domain, target)
-    layout = lay_out(target, Wide(), merge=merge)
+    layout = lay_out(target, Wide())
     layout, known = _bounded(layout, Wide(), box, bounds, True, silent)
     return ratio_for(layout, known, wanted)
 

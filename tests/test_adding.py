@@ -29,7 +29,8 @@ from reconstruct.constructions.construction import Construction, GroupSolution, 
 from reconstruct.constructions.sites import Blueprint, LayerPlan, Site
 from reconstruct.constructions.wide import full_rank, solve_two_layers
 from reconstruct.equivalence.search import search
-from reconstruct.formats.network_file import FORMATS, Around, FileFormat
+from reconstruct.formats.files import Around
+from reconstruct.formats.network_file import FORMATS, FileFormat
 from reconstruct.khatri_rao import KhatriRao, RankProof, Solution, Solver, Status
 from reconstruct.khatri_rao.solution import relative_residual
 from reconstruct.khatri_rao.solvers import Cost

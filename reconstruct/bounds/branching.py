@@ -191,7 +191,11 @@ def looseness(state: Ranges, seeds: Mapping[str, Array], points: int = 1) -> Arr
             straight += np.abs(sensitivity.get(network.source, 0.0))
         found = np.nan_to_num(np.sqrt(total) * width, nan=0.0, posinf=0.0)
         plain = np.nan_to_num(straight * width, nan=0.0, posinf=0.0)
-    return _with_width(np.where(found.max(axis=1, keepdims=True) > 0, found, plain), width)
+    influence = np.where(found.max(axis=1, keepdims=True) > 0, found, plain)
+    # a little for every width, so that no coordinate is forgotten; less than 0 for none
+    top = influence.max(axis=1, keepdims=True, initial=0.0)
+    share = width / np.maximum(width.max(axis=1, keepdims=True, initial=0.0), 1e-300)
+    return np.where(width > 0, influence + (1e-2 * top + 1e-300) * share, -1.0)
 
 
 def _losses(state: Ranges, sensitivity: dict[str, Array]) -> dict[str, Array]:
@@ -207,10 +211,3 @@ def _losses(state: Ranges, sensitivity: dict[str, Array]) -> dict[str, Array]:
             part = np.where((lo < 0) & (hi > 0), -lo / (hi - lo) * (hi / (hi - lo)), 0.25)
             losses[node.inputs[0]] = np.abs(sensitivity[node.name]) * part * bent
     return losses
-
-
-def _with_width(influence: Array, width: Array) -> Array:
-    """A little for every width, so that no coordinate is forgotten; less than 0 for none."""
-    top = influence.max(axis=1, keepdims=True, initial=0.0)
-    share = width / np.maximum(width.max(axis=1, keepdims=True, initial=0.0), 1e-300)
-    return np.where(width > 0, influence + (1e-2 * top + 1e-300) * share, -1.0)

@@ -22,9 +22,9 @@ Rests on proofs_check: back-substitution.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 
@@ -45,20 +45,14 @@ from reconstruct.numbers.rounding import (
     up,
 )
 
-
-class Pull(Protocol):
-    """The linear part of a node, transposed: from coefficients of its value to its input's."""
-
-    def __call__(self, form: Array, /) -> Array: ...
-
-    def take(self, boxes: Array, /) -> Pull:
-        """The same for a choice of boxes."""
-        ...
+# The linear part of a node, transposed: from coefficients of its value to its input's. The second
+# argument says of which boxes they are, None of all.
+Pull: TypeAlias = Callable[[Array, Array | None], Array]
 
 
-def pick(values: Array, boxes: Array) -> Array:
+def pick(values: Array, boxes: Array | None) -> Array:
     """Rows for a choice of boxes; one row that stands for all boxes stays one row."""
-    return values if len(values) == 1 else values[boxes]
+    return values if boxes is None or len(values) == 1 else values[boxes]
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,12 +75,8 @@ class Transfer:
 
     def take(self, boxes: Array) -> Transfer:
         """The same node, without a swap, on a choice of boxes."""
-        return Transfer(
-            self.pull.take(boxes),
-            pick(self.plain, boxes),
-            pick(self.signed, boxes),
-            pick(self.floor, boxes),
-        )
+        plain, signed, floor = (pick(p, boxes) for p in (self.plain, self.signed, self.floor))
+        return Transfer(lambda form, _: self.pull(form, boxes), plain, signed, floor)
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +102,7 @@ class Swap:
     def moved(self, form: Array) -> Iterator[tuple[str, Array]]:
         """Where coefficients of swapped units go: names of values, with coefficients of these."""
         swapped = form * (1.0 - self.keep)[:, None]
-        share = _ByBand(self.below, self.above)(swapped)
+        share = _by_band(self.below, self.above)(swapped, None)
         yield self.own, share
         rest = np.where(self.negative, swapped - share, share)
         for name, taken, matrix in self.moves:
@@ -125,63 +115,35 @@ def _times(form: Array, matrix: Matrix) -> Array:
     return form * matrix if matrix.ndim == 1 else Affine(matrix).pull(form, matrix.shape[1])
 
 
-@dataclass(frozen=True, eq=False)
-class _ByMap:
-    """Through a map: its own `pull`, the same on every box."""
-
-    map: Map
-    size: int
-
-    def __call__(self, form: Array, /) -> Array:
-        return self.map.pull(form, self.size)
-
-    def take(self, boxes: Array, /) -> Pull:
-        return self
+def as_is(form: Array, boxes: Array | None) -> Array:
+    """A sum hands its coefficients on."""
+    return form
 
 
-@dataclass(frozen=True, eq=False)
-class _ByBand:
-    lower_slope: Array
-    upper_slope: Array
+def _by_band(lower_slope: Array, upper_slope: Array) -> Pull:
+    """Through the line below where a coefficient is positive, through the one above elsewhere."""
 
-    def __call__(self, form: Array, /) -> Array:
-        below, above = self.lower_slope[:, None, :], self.upper_slope[:, None, :]
+    def pull(form: Array, boxes: Array | None) -> Array:
+        below, above = (pick(slope, boxes)[:, None] for slope in (lower_slope, upper_slope))
         # one of the two products is 0, so that the sum is exact; three times as fast as a choice
         return np.asarray(np.maximum(form, 0.0) * below + np.minimum(form, 0.0) * above)
 
-    def take(self, boxes: Array, /) -> Pull:
-        return _ByBand(pick(self.lower_slope, boxes), pick(self.upper_slope, boxes))
+    return pull
 
 
-@dataclass(frozen=True, eq=False)
-class _ByChoice:
+def _by_choice(inner: Pull, chosen: Array, size: int) -> Pull:
     """Coefficients of chosen inputs, added up where an input was chosen more than once."""
 
-    inner: Pull
-    chosen: Array
-    size: int
-
-    def __call__(self, form: Array, /) -> Array:
-        pulled = self.inner(form)
-        boxes = max(len(pulled), len(self.chosen))
-        rows = np.broadcast_to(pulled, (boxes, *pulled.shape[1:]))
-        out = np.zeros((boxes, self.size, rows.shape[1]))
-        for box in range(boxes):
-            index = self.chosen[box if len(self.chosen) > 1 else 0]
-            np.add.at(out[box], index, rows[box].T)
+    def pull(form: Array, boxes: Array | None) -> Array:
+        pulled, own = inner(form, boxes), pick(chosen, boxes)
+        count = max(len(pulled), len(own))
+        rows = np.broadcast_to(pulled, (count, *pulled.shape[1:]))
+        out = np.zeros((count, size, rows.shape[1]))
+        for box in range(count):
+            np.add.at(out[box], own[box if len(own) > 1 else 0], rows[box].T)
         return out.swapaxes(1, 2)
 
-    def take(self, boxes: Array, /) -> Pull:
-        return _ByChoice(self.inner.take(boxes), pick(self.chosen, boxes), self.size)
-
-
-@dataclass(frozen=True)
-class AsIs:
-    def __call__(self, form: Array, /) -> Array:
-        return form
-
-    def take(self, boxes: Array, /) -> Pull:
-        return self
+    return pull
 
 
 def transfer(node: Node, ranges: Mapping[str, Range], support: Support = Support.AREA) -> Transfer:
@@ -194,24 +156,28 @@ def transfer(node: Node, ranges: Mapping[str, Range], support: Support = Support
             return _map(op, magnitude(lo, hi), size)
         if isinstance(op, Activation):
             return _activation(op, lo, hi, support)
-        none = np.zeros((1, size))  # a sum hands its coefficients on
-        return Transfer(AsIs(), none, none, np.zeros(1))
+        none = np.zeros((1, size))
+        return Transfer(as_is, none, none, np.zeros(1))
 
 
 def source(lo: Array, hi: Array) -> Transfer:
     """The input itself: `Λ·x ≥ Λ·mid − |Λ|·rad` on the box."""
     with np.errstate(all="ignore"):
         mid, rad = midpoint(lo, hi)
-        return charged(AsIs(), mid, -rad, np.zeros_like(mid), np.zeros(1))
+        return charged(as_is, mid, -rad, np.zeros_like(mid), np.zeros(1))
 
 
 def _map(op: Map, reach: Array, size: int) -> Transfer:
     """A map, with what its pull loses; nothing is charged where nothing can be lost."""
     lost = op.pull_error(reach)
     none = np.zeros((1, lost.plain.shape[1]))
+
+    def pull(form: Array, boxes: Array | None) -> Array:
+        return op.pull(form, size)
+
     if not (lost.plain.any() or lost.error.any() or lost.floor.any()):
-        return Transfer(_ByMap(op, size), none, none, np.zeros(1))
-    return charged(_ByMap(op, size), lost.plain, none, lost.error, lost.floor)
+        return Transfer(pull, none, none, np.zeros(1))
+    return charged(pull, lost.plain, none, lost.error, lost.floor)
 
 
 def _activation(op: Activation, lo: Array, hi: Array, support: Support) -> Transfer:
@@ -221,7 +187,7 @@ def _activation(op: Activation, lo: Array, hi: Array, support: Support) -> Trans
     step = _band(band, np.take_along_axis(reach, chosen, axis=1))
     copies = int(max(np.bincount(row).max() for row in chosen))
     error = gamma(copies) * SLACK * np.take_along_axis(reach, chosen, axis=1) + TINY
-    pull = _ByChoice(step.pull, chosen, int(lo.shape[1]))
+    pull = _by_choice(step.pull, chosen, int(lo.shape[1]))
     return replace(step, pull=pull, signed=down(step.signed - error * SLACK))
 
 
@@ -238,7 +204,7 @@ def _band(band: Band, reach: Array) -> Transfer:
     steep = np.maximum(_inexact(band.lower_slope), _inexact(band.upper_slope))
     error = inflate(steep, UNIT * SLACK) * reach
     floor = TINY * reach.sum(axis=1) * SLACK
-    return charged(_ByBand(band.lower_slope, band.upper_slope), plain, gap, error, floor)
+    return charged(_by_band(band.lower_slope, band.upper_slope), plain, gap, error, floor)
 
 
 def _inexact(slope: Array) -> Array:
@@ -319,7 +285,7 @@ def carry_back(
                     const = _collect(pending, other, moved, const, ranges[other])
                 form = pending.pop(node.name)
             const = step.constant(form, const)
-            pulled = step.pull(form)
+            pulled = step.pull(form, None)
             for origin in node.inputs:
                 const = _collect(pending, origin, pulled, const, ranges[origin])
     return pending[network.source], const
@@ -350,7 +316,7 @@ def lowest_on_box(
             coefficients = pending.pop(node.name)
             step = transfers[node.name].take(boxes)
             const = step.constant(coefficients, const)
-            pulled = step.pull(coefficients)
+            pulled = step.pull(coefficients, None)
             for origin in node.inputs:
                 lo, hi = ranges[origin]
                 const = _collect(pending, origin, pulled, const, (lo[boxes], hi[boxes]))

@@ -106,16 +106,18 @@ class BranchAndBound:
         ones, or only ones that can be halved."""
         open_boxes = np.flatnonzero(~(self.excess <= enough))
         fresh = open_boxes[self.axis[open_boxes] < 0]
-        some = fresh if len(fresh) else open_boxes[self._divisible(open_boxes)]
+        some = fresh
+        if not len(fresh):  # where a float lies between the ends of the coordinate to halve
+            lo, hi = (end[open_boxes, self.axis[open_boxes]] for end in (self.lo, self.hi))
+            middle = 0.5 * lo + 0.5 * hi
+            some = open_boxes[(lo < middle) & (middle < hi)]
         if len(some) > count:
             some = some[np.argpartition(-self.excess[some], count - 1)[:count]]
         return some
 
     def advance(self, objective: Objective, chosen: Array) -> None:
-        """Looks at fresh boxes as they are, or halves the others. Where the objective raises,
-        nothing has changed."""
-        if not len(chosen):
-            return
+        """Looks at fresh boxes as they are, or halves the others, at least one. Where the objective
+        raises, nothing has changed."""
         if self.axis[chosen[0]] < 0:
             self.excess[chosen], self.axis[chosen] = objective(self.lo[chosen], self.hi[chosen])
             self.evaluated += len(chosen)
@@ -132,12 +134,6 @@ class BranchAndBound:
         self.excess = np.concatenate([self.excess[keep], excess])
         self.axis = np.concatenate([self.axis[keep], axis])
         self._node = np.concatenate([self._node[keep], nodes])
-
-    def _divisible(self, boxes: Array) -> Array:
-        """Whether a float lies between the ends of the coordinate to halve."""
-        lo, hi = (end[boxes, self.axis[boxes]] for end in (self.lo, self.hi))
-        middle = 0.5 * lo + 0.5 * hi
-        return np.asarray((lo < middle) & (middle < hi))
 
     def _grow(self, nodes: Array, axes: Array) -> Array:
         """Halves nodes of the forest; returns the numbers of the halves, in the order of

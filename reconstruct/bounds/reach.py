@@ -11,19 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
+from reconstruct.bounds import propagation
 from reconstruct.bounds.at_points import ranges_at
 from reconstruct.bounds.branching import find_partition, taken_values
 from reconstruct.bounds.methods import Adaptive, Interval, Method, as_method
 from reconstruct.bounds.partition import Partition
-from reconstruct.bounds.propagation import (
-    TILE_ELEMENTS,
-    Ranges,
-    meet,
-    merged,
-    propagate,
-    tile_rows,
-    tiles,
-)
+from reconstruct.bounds.propagation import Ranges, meet, propagate
 from reconstruct.errors import UnsupportedError
 from reconstruct.networks import Activation, Box, Dense, MatrixProduct, Network, Points, Softmax
 from reconstruct.numbers.arrays import Array, Matrix, Range
@@ -91,7 +84,8 @@ class Reach:
         shift = np.zeros(forms.shape[0]) if offsets is None else np.asarray(offsets, dtype=float)
         if name == self.network.source and self.parts is None:
             return self._bounded(name, forms, shift, progress or silent)  # no slower than its name
-        rows = parallel_map(_digests, tiles(forms, shift, tile_rows(self.network, 1)))
+        step = propagation.tile_rows(self.network, 1)
+        rows = parallel_map(_digests, propagation.tiles(forms, shift, step))
         keys = [(name, digest) for digests in rows for digest in digests]
         fresh = [row for row, key in enumerate(keys) if key not in self.recall]
         if fresh:
@@ -103,7 +97,7 @@ class Reach:
 
     def _bounded(self, name: str, forms: Matrix, offsets: Array, progress: Progress) -> Range:
         """The same, whether or not it was asked for before."""
-        step = tile_rows(self.network, 1)
+        step = propagation.tile_rows(self.network, 1)
         if self.parts is not None:
             step = min(step, max(1, LIMITS.pairs // self.parts.boxes))
         lo, hi = np.empty(len(offsets)), np.empty(len(offsets))
@@ -112,7 +106,7 @@ class Reach:
             return tile[0], self._tile(name, *tile[1:])
 
         with one_blas_thread():
-            for part, found in parallel_map(one, tiles(forms, offsets, step)):
+            for part, found in parallel_map(one, propagation.tiles(forms, offsets, step)):
                 lo[part], hi[part] = found
                 progress(Step(f"bounds of {name}", part.stop, len(offsets)))
         return lo, hi
@@ -216,7 +210,7 @@ def _on_boxes(
 ) -> Ranges:
     """Bounds on many boxes, in batches that keep a tile in cache; `known` holds on all of them."""
     widest = max(network.sizes.values())
-    batch = max(1, TILE_ELEMENTS // (2 * widest * (widest if backward else 1)))
+    batch = max(1, propagation.TILE_ELEMENTS // (2 * widest * (widest if backward else 1)))
     parts = [slice(start, start + batch) for start in range(0, len(lo), batch)]
 
     def one(part: slice) -> Mapping[str, Range]:
@@ -230,7 +224,7 @@ def _on_boxes(
         for values in parallel_map(one, parts):
             found.append(values)
             progress(Step("bounds on boxes", len(found), len(parts)))
-    return merged(network, found, backward)
+    return propagation.merged(network, found, backward)
 
 
 def _digests(tile: Tile) -> list[bytes]:

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from reconstruct.bridge import torch_module
 from reconstruct.bridge.aten import RULES, ModuleGraph, OperatorCall
 from reconstruct.errors import InputError, UnsupportedError
+from reconstruct.formats.files import Around, Budget, read_limit
 from reconstruct.formats.onnx.model import import_onnx
 from reconstruct.formats.onnx.read import read_onnx
 from reconstruct.networks import Network
@@ -55,7 +56,7 @@ def from_torch(module: torch.nn.Module, example: Any) -> Network:
     result = graph.node("Identity", [names[_output(program)]], graph.fresh("result"))
     graph.outputs[result] = None
     content = graph.model(source).SerializeToString()
-    network = _with_eps(read_onnx(content, Path()), graph.eps)
+    network = _with_eps(read_onnx(content, Around(Path(), Budget(read_limit()))), graph.eps)
     network = replace(network, metadata={**network.metadata, "module": type(module).__name__})
     _compare(torch, frozen, network, rows)
     return network

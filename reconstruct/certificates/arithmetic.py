@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from reconstruct.networks import Diagonal, Norm
 from reconstruct.numbers.arrays import Array
 from reconstruct.numbers.double_double import Enclosure, upward
-from reconstruct.numbers.rational_matrix import RationalMatrix
+from reconstruct.numbers.exact import RationalMatrix
 from reconstruct.numbers.rounding import UNIT
 from reconstruct.numbers.splitting import product
 

@@ -36,7 +36,7 @@ from reconstruct.certificates.error_recursion import Recursion
 from reconstruct.certificates.forms import Composites, Form, merge
 from reconstruct.networks import Activation, LiveNorm, Network, Node
 from reconstruct.numbers.arrays import Array
-from reconstruct.numbers.rational_matrix import RationalMatrix
+from reconstruct.numbers.exact import RationalMatrix
 
 
 def prove_identity(

@@ -1,14 +1,6 @@
 """Constructions: each affine map of the target becomes a small frozen sub-graph."""
 
-from reconstruct.constructions.construction import (
-    Construction,
-    ExactMap,
-    ExactNorm,
-    LayerSolution,
-    SitePlan,
-    SiteSolution,
-    Task,
-)
+from reconstruct.constructions.construction import Construction, ExactNorm, SitePlan, SiteSolution
 from reconstruct.constructions.deep import Deep
 from reconstruct.constructions.factored import Factored, factor
 from reconstruct.constructions.fitted import Fitted

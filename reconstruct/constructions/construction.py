@@ -22,8 +22,8 @@ from reconstruct.errors import InputError
 from reconstruct.khatri_rao import RankProof, Solution, Solver
 from reconstruct.networks import LiveNorm, Matrix, Mixing, Norm
 from reconstruct.numbers.arrays import Array, Vector
+from reconstruct.numbers.exact import rationals
 from reconstruct.numbers.given import whole
-from reconstruct.numbers.rational_matrix import rationals
 from reconstruct.numbers.rounding import magnitude
 from reconstruct.progress import Progress
 

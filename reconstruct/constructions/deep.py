@@ -52,8 +52,8 @@ from reconstruct.khatri_rao.solution import refine
 from reconstruct.khatri_rao.solvers.direct import factored
 from reconstruct.networks import Matrix, Mixing, dense
 from reconstruct.numbers.arrays import Array, Vector
+from reconstruct.numbers.exact import rationals
 from reconstruct.numbers.parallel import one_blas_thread
-from reconstruct.numbers.rational_matrix import rationals
 from reconstruct.progress import Progress, Step
 
 

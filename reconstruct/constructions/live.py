@@ -39,12 +39,11 @@ from typing import Any
 import numpy as np
 
 from reconstruct.constructions import sites
-from reconstruct.constructions.chain import find_shift
+from reconstruct.constructions.chain import ChainPlan, find_shift
 from reconstruct.constructions.construction import (
     ExactMap,
     ExactNorm,
     LayerSolution,
-    SitePlan,
     SiteSolution,
     Task,
 )
@@ -55,8 +54,8 @@ from reconstruct.khatri_rao.corrections import cast_with_feedback
 from reconstruct.khatri_rao.solvers.exact import solve_exact
 from reconstruct.networks import LayerNorm, LiveNorm, Mixing, Network, Node, Piece, RMSNorm
 from reconstruct.numbers.arrays import Array, Vector, to_dense
+from reconstruct.numbers.exact import rationals
 from reconstruct.numbers.exact_dot import exact_dot
-from reconstruct.numbers.rational_matrix import rationals
 from reconstruct.progress import Progress
 
 NORMS: dict[str, type[LiveNorm]] = {"layer": LayerNorm, "rms": RMSNorm}
@@ -67,7 +66,7 @@ LARGEST_BIAS = 20  # of two, beyond which float64 loses more than eps does
 
 
 @dataclass(frozen=True, eq=False)
-class LivePlan(SitePlan):
+class LivePlan(ChainPlan):
     """One map m × k in two frozen layers with a live norm between them.
 
     `behind` is the norm that follows the map in the target: then the map is rebuilt exactly, as far
@@ -75,24 +74,18 @@ class LivePlan(SitePlan):
     `error` is what the eps of the norm behind may leave, relative.
     """
 
-    op: Mixing
     width: int
     norm: LiveNorm
     behind: LiveNorm | None
     error: float = LIVE_ERROR
 
     @property
-    def rows(self) -> int:
-        return int(self.op.shape[0])
-
-    @property
-    def cols(self) -> int:
-        return int(self.op.shape[1])
-
-    @property
     def blueprint(self) -> Blueprint:
         power = SMALL if self.behind is None else 0
-        bias = None if self.behind is None else bias_power(self.behind.eps, self.error)
+        bias = None
+        if self.behind is not None:  # L: frozen biases are 2^L times as large as frozen weights
+            wanted = ceil(log2(max(self.behind.eps / self.error, 1.0)))
+            bias = min(wanted, LARGEST_BIAS)
         drawn = sites.Drawn(self.norm, power, bias)
         hidden = LayerPlan(self.width, (0, self.cols), carry=False, live=drawn)
         last = LayerPlan(self.rows, bare=True)
@@ -220,11 +213,6 @@ class LivePlan(SitePlan):
 
     def describe(self) -> Mapping[str, Any]:
         return {"norm": self.norm.kind, "exact_up_to_eps": self.behind is not None}
-
-
-def bias_power(eps: float, error: float) -> int:
-    """L: how much larger frozen biases are than frozen weights, as a power of two."""
-    return 0 if eps <= error else min(ceil(log2(eps / error)), LARGEST_BIAS)
 
 
 def live_plan(

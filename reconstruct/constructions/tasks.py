@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -26,8 +25,7 @@ from reconstruct.constructions.sites import mixing_at
 from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.networks import Activation, Map, Matrix, Mixing, Network, Node, dense
 from reconstruct.numbers.arrays import Array, Vector
-from reconstruct.numbers.rational_matrix import rationals
-from reconstruct.numbers.rationals import RationalInterval
+from reconstruct.numbers.exact import rationals
 
 
 def tasks_of(
@@ -133,7 +131,13 @@ def drift(
             (error,) = before
             passed = node.op.absolute(error[None])[0]
             # not rounded outward: it only sizes the shifts, and 2^-20 more of it does no harm
-            errors[node.name] = (1 + 2.0**-20) * (passed + _added(node, known, left_out, error))
+            rest = left_out.get(node.name)
+            if rest is not None and isinstance(node.op, Mixing):
+                # |R|·(max|h| + e) + |b − b̃| of what it leaves out, the same at every position
+                top = np.maximum(*map(np.abs, known.bounds(node.inputs[0])))
+                left = rest.weight @ node.op.patch_maxima(top + error) + rest.bias
+                passed = passed + np.repeat(left, node.op.positions)
+            errors[node.name] = (1 + 2.0**-20) * passed
         elif isinstance(node.op, Activation):
             errors[node.name] = node.op.carried(before[0])
         elif isinstance(node.op, networks.MatrixProduct):
@@ -143,18 +147,6 @@ def drift(
         else:
             errors[node.name] = np.sum(before, axis=0)
     return errors
-
-
-def _added(
-    node: Node, known: Reach, left_out: Mapping[str, LeftOut | None], error: Vector
-) -> Vector | float:
-    """|R|·(max|h| + e) + |b − b̃| of what the map leaves out, the same at every position."""
-    rest = left_out.get(node.name)
-    if rest is None or not isinstance(node.op, Mixing):
-        return 0.0
-    lo, hi = known.bounds(node.inputs[0])
-    reached = node.op.patch_maxima(np.maximum(np.abs(lo), np.abs(hi)) + error)
-    return np.repeat(rest.weight @ reached + rest.bias, node.op.positions)
 
 
 # --- the exact map ------------------------------------------------------------------------------
@@ -189,28 +181,19 @@ def _behind(node: Node, before: ExactMap, step: int) -> ExactMap:
         return ExactMap(weight @ before.weight, weight @ before.bias + rationals(op.bias))
     if isinstance(op, networks.Select):
         return ExactMap(before.weight[op.block], before.bias[op.block])
-    scale, shift = (np.array(part[::step], dtype=object) for part in _factors(node))
-    return ExactMap(scale[:, None] * before.weight, scale * before.bias + shift)
-
-
-def _factors(node: Node) -> tuple[list[Fraction], list[Fraction]]:
-    """What a norm or a scaling multiplies each unit by, and what it adds."""
-    if not isinstance(node.op, networks.Diagonal):
+    if not isinstance(op, networks.Diagonal):
         raise UnsupportedError(
             f"the exact solver needs maps with rational entries, but {node.name!r} is a "
-            f"{type(node.op).__name__}; use another solver"
+            f"{type(op).__name__}; use another solver"
         )
-    scales, shifts = node.op.rationals(64)  # bits; what is not exact is refused
-    exact = [_rational(node, i, pair) for i, pair in enumerate(scales)]
-    return exact, [_rational(node, i, pair) for i, pair in enumerate(shifts)]
-
-
-def _rational(node: Node, unit: int, between: RationalInterval) -> Fraction:
-    low, high = between
-    if low != high:
-        raise InputError(
-            f"the exact solver needs targets whose norms have a rational √(var + eps), but unit "
-            f"{unit} of {node.name!r} is scaled by an irrational number near {float(low):.9g}; use "
-            f"another solver, which bounds the rounding of the folded norm instead"
-        )
-    return low
+    found = op.rationals(64)  # bits; what is not exact is refused
+    for unit, (low, high) in (pair for part in found for pair in enumerate(part)):
+        if low != high:
+            raise InputError(
+                f"the exact solver needs targets whose norms have a rational √(var + eps), but "
+                f"unit {unit} of {node.name!r} is scaled by an irrational number near "
+                f"{float(low):.9g}; use another solver, which bounds the rounding of the folded "
+                f"norm instead"
+            )
+    scale, shift = (np.array([low for low, _ in part[::step]], dtype=object) for part in found)
+    return ExactMap(scale[:, None] * before.weight, scale * before.bias + shift)

@@ -39,10 +39,10 @@ from reconstruct.khatri_rao.blocks import solve_apart
 from reconstruct.khatri_rao.corrections import cast_with_feedback, polished
 from reconstruct.networks import Matrix, Mixing, Network, Node, Norm, dense
 from reconstruct.numbers.arrays import Array, Vector, to_dense
+from reconstruct.numbers.exact import rationals
 from reconstruct.numbers.exact_dot import exact_dot
 from reconstruct.numbers.given import number
 from reconstruct.numbers.parallel import parallel_map
-from reconstruct.numbers.rational_matrix import rationals
 from reconstruct.progress import Progress
 
 

@@ -12,7 +12,6 @@ import os
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -42,7 +41,6 @@ def export(
     domain: Box,
     tolerance: float,
     folder: str | os.PathLike[str],
-    dtype: Any = np.float64,
 ) -> Exported:
     """Writes difference.onnx and difference.vnnlib (1.0), target.onnx, candidate.onnx and
     pair.vnnlib (2.0) into `folder`; refuses a question that cannot fail."""
@@ -58,9 +56,9 @@ def export(
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
     files = Exported(*(place / name for name in FILES))
-    save(difference_network(target, candidate), files.difference, dtype=dtype)
-    save(target, files.target, dtype=dtype)
-    save(candidate, files.candidate, dtype=dtype)
+    save(difference_network(target, candidate), files.difference)
+    save(target, files.target)
+    save(candidate, files.candidate)
     first = difference_property(box, target.size_out, tolerance)
     second = pair_property(box, target.size_out, tolerance)
     write_atomically(files.property_1, first.encode())

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from reconstruct.bounds.crown import AsIs, Swap, charged
+from reconstruct.bounds.crown import Swap, as_is, charged
 from reconstruct.bounds.propagation import Ranges, doubtful, one_each, tile_rows
 from reconstruct.networks import Box, Network, Node, Relu
 from reconstruct.numbers.arrays import Array, Matrix, Range
@@ -233,7 +233,7 @@ class Pairing:
                     full = abs(matrix) @ reach.T if matrix.ndim > 1 else matrix[:, None] * reach.T
                     error = error + gamma(size + 3) * SLACK * np.asarray(full).T + TINY
                     floor = floor + (2 * size * TINY) * reach.sum(axis=1) * SLACK
-            constants = charged(AsIs(), plain, gap, error, floor)
+            constants = charged(as_is, plain, gap, error, floor)
             return Swap(keep, 1.0 - slope, slope, negative, own, moves, constants)
 
 

@@ -18,8 +18,7 @@ from numpy.typing import ArrayLike
 from reconstruct.errors import InputError
 from reconstruct.networks import Activation, Domain, Map, MatrixProduct, Network
 from reconstruct.numbers.arrays import Array
-from reconstruct.numbers.dyadic import Dyadic
-from reconstruct.numbers.rationals import RationalInterval
+from reconstruct.numbers.exact import Dyadic, RationalInterval
 
 
 @dataclass(frozen=True)

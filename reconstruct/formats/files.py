@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reconstruct.errors import InputError, UnsupportedError
+from reconstruct.networks import Box, Network, Points
 
 VARIABLE = "RECONSTRUCT_READ_LIMIT"
 VALUE = 8  # bytes of one number in float64
@@ -109,6 +110,22 @@ class Budget:
                 f"may have; if that is meant, raise {VARIABLE}"
             )
         return shape
+
+
+@dataclass(frozen=True, eq=False)
+class Around:
+    """What reading a network may need besides the bytes of its file.
+
+    What is read is compared in the domain `near`, or may stand `unchecked`, and large weights that
+    the network `held` has are not held twice.
+    """
+
+    folder: Path
+    budget: Budget
+    nnet_header: bool = False
+    near: Box | Points | None = None
+    unchecked: bool = False
+    held: Network | None = None
 
 
 def _shown(size: int) -> str:

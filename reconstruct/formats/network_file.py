@@ -12,9 +12,9 @@ import numpy as np
 
 from reconstruct.errors import InputError
 from reconstruct.formats import files
+from reconstruct.formats.files import Around
 from reconstruct.formats.nnet import read_nnet
 from reconstruct.formats.npz import ZIP_MAGIC, graph_arrays, read_npz
-from reconstruct.formats.onnx.agreement import SecondReading
 from reconstruct.networks import Box, Network, Points
 from reconstruct.networks.graph import as_network
 from reconstruct.numbers.given import precision
@@ -36,17 +36,6 @@ OTHERS = {
 
 
 @dataclass(frozen=True)
-class Around:
-    """What reading a file may need besides its content."""
-
-    folder: Path
-    nnet_header: bool
-    budget: files.Budget
-    comparison: SecondReading
-    held: Network | None
-
-
-@dataclass(frozen=True)
 class FileFormat:
     """How a kind of file is read, and known by its content where the name says nothing."""
 
@@ -57,7 +46,7 @@ class FileFormat:
 def _onnx(content: bytes, around: Around) -> Network:
     from reconstruct.formats.onnx.read import read_onnx
 
-    return read_onnx(content, around.folder, around.budget, around.comparison, around.held)
+    return read_onnx(content, around)
 
 
 FORMATS = {
@@ -103,8 +92,8 @@ def load(
         if nnet_header and kind != ".nnet":
             raise InputError(f"only .nnet files have a header to fold in, but this is {kind}")
         allowed = bool(os.environ.get(UNCHECKED)) if unchecked is None else unchecked
-        budget, comparison = files.Budget(max(most, len(stored))), SecondReading(near, allowed)
-        around = Around(place.parent, nnet_header, budget, comparison, held)
+        budget = files.Budget(max(most, len(stored)))
+        around = Around(place.parent, budget, nnet_header, near, allowed, held)
         network = FORMATS[kind].read(content, around)
         origin = {"file": place.name, "format": kind[1:], "sha256": files.sha256_bytes(stored)}
     return replace(network, metadata={**origin, **network.metadata})

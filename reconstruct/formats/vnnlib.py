@@ -27,7 +27,7 @@ from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.formats.files import LIMITS
 from reconstruct.formats.text import text_of
 from reconstruct.networks import Box
-from reconstruct.numbers.rationals import float_beside
+from reconstruct.numbers.exact import float_beside
 
 Expr: TypeAlias = "str | list[Expr]"
 Entry: TypeAlias = tuple[int, str, int]  # network, "input" or "output", place

@@ -31,8 +31,7 @@ from scipy.optimize import linprog
 from reconstruct.errors import InputError
 from reconstruct.khatri_rao.solvers.exact import independent, integer_matrix, residual, solve_basis
 from reconstruct.numbers.arrays import Array
-from reconstruct.numbers.rational_matrix import rationals
-from reconstruct.numbers.rationals import RationalInterval, float_beside
+from reconstruct.numbers.exact import RationalInterval, float_beside, rationals
 
 WIDEST = 512  # hidden units: the null space of so many equations takes a minute over the rationals
 NOTHING = 1e-9  # of the target's own reach: what the program cannot tell from 0

@@ -17,16 +17,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from reconstruct.errors import InputError
+from reconstruct.networks import operation
 from reconstruct.networks.activations import Activation, Relu
 from reconstruct.networks.domain import Domain, DomainLike, as_domain, sized
 from reconstruct.networks.maps import Affine, Cast, Geometry, Map, Mixing, Norm
-from reconstruct.networks.operation import (
-    LIMITS,
-    MatrixProduct,
-    Operation,
-    check_finite,
-    set_once,
-)
+from reconstruct.networks.operation import MatrixProduct, Operation, set_once
 from reconstruct.numbers.arrays import Array, Range
 from reconstruct.numbers.given import numbers, precision
 from reconstruct.numbers.parallel import parallel_map
@@ -72,7 +67,7 @@ class Network:
                 )
             try:
                 sizes[node.name] = node.op.size(*(sizes[i] for i in node.inputs))
-                check_finite(node.op)
+                operation.check_finite(node.op)
             except (InputError, ValueError) as error:
                 raise InputError(f"node {node.name!r}: {error}") from None
         if self.output not in sizes:
@@ -269,7 +264,8 @@ class Network:
     ) -> Iterator[dict[str, Array]]:
         """`kept(name, value)` of these nodes, some rows of the batch at a time, in parallel."""
         batch = as_rows(self, as_points(x, dtype))
-        most = max(LIMITS.chunk, min(self.weights // 8, LIMITS.wide))
+        limits = operation.LIMITS
+        most = max(limits.chunk, min(self.weights // 8, limits.wide))
         rows = max(1, most // max(self.sizes.values()))
         starts = range(0, len(batch), rows)
 

@@ -20,7 +20,7 @@ import numpy as np
 from reconstruct.errors import InputError
 from reconstruct.numbers.arrays import Array, Range
 from reconstruct.numbers.double_double import Enclosure, upward
-from reconstruct.numbers.dyadic import Dyadic
+from reconstruct.numbers.exact import Dyadic
 from reconstruct.numbers.rounding import down, gamma, midpoint, up
 
 Part: TypeAlias = Callable[[str], Array]  # the array that a file keeps under a key

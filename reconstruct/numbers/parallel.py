@@ -26,8 +26,6 @@ _lock = threading.Lock()
 _inside = 0  # callers that want one BLAS thread now
 _before: list[int] = []  # BLAS threads before the first of them
 _most: int | None = None
-_pool: ThreadPoolExecutor | None = None
-_pool_size = 0
 _here = threading.local()
 
 
@@ -64,7 +62,7 @@ def parallel_map(function: Callable[[Item], Made], items: Iterable[Item]) -> Ite
         if count == 1 or len(ahead) < 2:
             yield from map(function, chain(ahead, left))
             return
-        pool, task = _shared_pool(count), _quiet(function)
+        pool, task = _pool(count), _quiet(function)
         waiting: deque[Future[Made]] = deque()
         try:
             for item in chain(ahead, left):
@@ -79,27 +77,14 @@ def parallel_map(function: Callable[[Item], Made], items: Iterable[Item]) -> Ite
             wait(waiting)
 
 
-def _shared_pool(count: int) -> ThreadPoolExecutor:
+@functools.cache
+def _pool(count: int) -> ThreadPoolExecutor:
     """The one pool; starting threads anew for each of thousands of small maps would cost more."""
-    global _pool, _pool_size
-    with _lock:
-        if _pool is None or _pool_size != count:
-            _pool, _pool_size = ThreadPoolExecutor(count, initializer=_mark), count
-        return _pool
+    return ThreadPoolExecutor(count, initializer=setattr, initargs=(_here, "busy", True))
 
 
-def _mark() -> None:
-    _here.busy = True
-
-
-def _forget_pool() -> None:
-    """A forked process has the pool but none of its threads."""
-    global _pool
-    _pool = None
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_pool)
+if hasattr(os, "register_at_fork"):  # a forked process has the pool but none of its threads
+    os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
 def _quiet(function: Callable[[Item], Made]) -> Callable[[Item], Made]:

@@ -21,6 +21,7 @@ from reconstruct.numbers.parallel import at_most_threads, cpu_count, one_blas_th
 from reconstruct.numbers.rounding import require_gradual_underflow
 
 SERVE = "import sys; sys.path[:] = {}; from reconstruct.numbers.processes import main; main()"
+ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 LOST = (OSError, EOFError, pickle.PickleError)  # what a channel raises whose helper has ended
 # and where a function cannot be handed on, such as a network with a map that a script defines
 UNKNOWN = (*LOST, AttributeError, ImportError, TypeError)
@@ -55,12 +56,11 @@ class Pipes:
 
 def _started() -> Pipes:
     """A new process of this machine that serves."""
-    names = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
     process = subprocess.Popen(
         [sys.executable, "-c", SERVE.format(sys.path)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env={**os.environ, **dict.fromkeys(names, "1")},
+        env={**os.environ, **ONE_THREAD},
     )
     return Pipes(process.stdin, process.stdout, process)
 

@@ -28,8 +28,7 @@ from reconstruct.formats.files import write_atomically
 from reconstruct.khatri_rao.converse import LowerBound, expressible, lower_bound
 from reconstruct.networks import Box, Mixing, Network, Norm, Unitwise, dense
 from reconstruct.numbers.arrays import Array
-from reconstruct.numbers.rational_matrix import RationalMatrix
-from reconstruct.numbers.rationals import RationalInterval, root_bounds
+from reconstruct.numbers.exact import RationalInterval, RationalMatrix, root_bounds
 from reconstruct.reports.document import to_bytes
 from reconstruct.reports.folder import ROLES, OutputFolder, as_output
 from reconstruct.runs import given

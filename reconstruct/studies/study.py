@@ -25,6 +25,7 @@ import numpy as np
 from reconstruct.errors import InputError
 from reconstruct.formats.files import write_atomically
 from reconstruct.khatri_rao import ranks
+from reconstruct.numbers.processes import ONE_THREAD
 from reconstruct.progress import Progress, Step, silent
 from reconstruct.reports import plotting as plot
 from reconstruct.reports.folder import OutputFolder
@@ -278,8 +279,7 @@ def _found(study: Study, wanted: Sequence[tuple[dict[str, Any], int]], jobs: int
 
 def _one_thread() -> None:
     """Processes share the processors already: one BLAS thread each."""
-    for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ[name] = "1"
+    os.environ.update(ONE_THREAD)
 
 
 def read_rows(output: Path) -> tuple[Row, ...]:

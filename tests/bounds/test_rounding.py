@@ -212,7 +212,7 @@ def seen_backwards(op: Activation, box: tuple[list[float], list[float]], z: Any,
         pairs = zip(np.ravel(first).tolist(), np.ravel(second).tolist(), strict=True)
         return sum((Fraction(a) * Fraction(b) for a, b in pairs), Fraction(0))
 
-    return dot(form, value) >= dot(step.pull(rows), z) + Fraction(constant)
+    return dot(form, value) >= dot(step.pull(rows, None), z) + Fraction(constant)
 
 
 def test_a_product_with_a_slope_is_charged_for_its_rounding() -> None:
@@ -243,7 +243,7 @@ def test_coefficients_that_underflow_are_charged_for_what_they_would_have_met(op
     ends = np.full((1, 1), min(end, 0.0)), np.full((1, 1), max(end, 0.0))
     step = transfer(Node("v", op, ("x",)), {"x": ends})
     form = np.full((1, 1, 1), -(2.0**-600) * np.sign(end))
-    assert not step.pull(form).any()
+    assert not step.pull(form, None).any()
     constant = step.constant(form, np.zeros((1, 1))).item()
     assert -(Fraction(2) ** -200) >= Fraction(constant)
 
@@ -257,7 +257,7 @@ def test_a_factor_whose_unit_roundoff_underflows_is_charged_for_all_of_it(op) ->
     for form in (2.0**50 * rng.uniform(1, 2, 2000) * rng.choice([-1, 1], 2000)).tolist():
         rows = np.array([[[form]]])
         constant = Fraction(step.constant(rows, np.zeros((1, 1))).item())
-        pulled, z = Fraction(step.pull(rows).item()), -Fraction(reach)
+        pulled, z = Fraction(step.pull(rows, None).item()), -Fraction(reach)
         assert Fraction(form) * Fraction(slope) * z >= pulled * z + constant
 
 
@@ -270,7 +270,7 @@ def test_a_loss_that_underflows_is_charged_where_coefficients_are_large(op) -> N
     for form in (2.0**999 * rng.uniform(1, 2, 200) * rng.choice([-1, 1], 200)).tolist():
         rows = np.array([[[form]]])
         constant = Fraction(step.constant(rows, np.zeros((1, 1))).item())
-        pulled, z = Fraction(step.pull(rows).item()), -Fraction(reach)
+        pulled, z = Fraction(step.pull(rows, None).item()), -Fraction(reach)
         assert Fraction(form) * Fraction(slope) * z >= pulled * z + constant
 
 
@@ -304,7 +304,7 @@ def test_a_scale_that_is_no_float_is_charged_for_what_it_may_be() -> None:
         for form in (rng.uniform(1, 2, 60) * rng.choice([-1, 1], 60)).tolist():
             rows = np.array([[[form]]])
             constant = Fraction(step.constant(rows, np.zeros((1, 1))).item())
-            pulled = Fraction(step.pull(rows).item())
+            pulled = Fraction(step.pull(rows, None).item())
             for z in (-64, 64):
                 least = min(Fraction(form) * z * end for end in (low, high))
                 assert least >= pulled * z + constant

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from reconstruct.certificates.arithmetic import Rigorous
 from reconstruct.networks import Norm
 from reconstruct.numbers.double_double import Enclosure, upward
-from reconstruct.numbers.dyadic import integers
-from reconstruct.numbers.rationals import exp_bounds, root_bounds
+from reconstruct.numbers.exact import exp_bounds, integers, root_bounds
 from reconstruct.numbers.splitting import CHUNK, product
 
 

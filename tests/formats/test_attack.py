@@ -35,8 +35,8 @@ def test_a_violation_is_kept_as_files(tmp_path, monkeypatch):
     from benchmarks.attack.campaign import main
     from reconstruct.formats.onnx import read
 
-    monkeypatch.setitem(read.OPERATORS, "Neg", read.OPERATORS["Relu"])
-    monkeypatch.setattr(read, "compared", lambda reading, comparison: None)
+    monkeypatch.setitem(read.OPERATORS, "Neg", read.OPERATORS["Identity"])
+    monkeypatch.setattr(read, "compared", lambda reading, near, unchecked: None)
     code = main(
         ["onnx-reader", "--cases", "120", "--minutes", "5", "--seed", "7", "-o", str(tmp_path)]
     )

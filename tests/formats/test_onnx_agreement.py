@@ -13,17 +13,22 @@ from reconstruct.formats import load, save
 from reconstruct.formats.onnx import agreement, read
 from reconstruct.formats.onnx.agreement import Followed, _check_value, points
 from reconstruct.formats.onnx.values import Flow
-from reconstruct.networks import Affine, Network, Node, Placement
+from reconstruct.networks import Affine, Network, Node, Placement, Relu
 
 from .test_onnx_meaning import READ, W, stored
 
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
+# A Neg that is taken for a ReLU.
+MISREAD = replace(
+    read.OPERATORS["Neg"], flow=lambda call, build: build.emit(call.name, Relu(), call.flow())
+)
+
 
 def test_a_reading_that_differs_is_refused_by_the_node(tmp_path, monkeypatch):
     """The reader is made to err in one operator: the independent evaluation names the node."""
-    monkeypatch.setitem(read.OPERATORS, "Neg", read.OPERATORS["Relu"])
+    monkeypatch.setitem(read.OPERATORS, "Neg", MISREAD)
     nodes = [
         ("MatMul", ["x", "W"], "h"),
         ("Neg", ["h"], "n", {"name": "wrong"}),
@@ -115,7 +120,7 @@ def test_values_of_vast_models_go_on_from_session_to_session(absent, tmp_path, m
     path = stored(tmp_path, nodes, [1, 3], {"W": W})
     assert load(path).metadata["compared"]["values"] == 5
     assert set(asked) == {"h", "r", "s", "t", "y"} and asked.count("h") <= 2
-    monkeypatch.setitem(read.OPERATORS, "Neg", read.OPERATORS["Relu"])
+    monkeypatch.setitem(read.OPERATORS, "Neg", MISREAD)
     with pytest.raises(UnsupportedError, match=r"node 'last' \(Neg\)"):
         load(path)
 

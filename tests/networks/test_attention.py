@@ -21,7 +21,7 @@ from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.networks import Affine, MatrixProduct, Network, Node, Placement, Softmax
 from reconstruct.networks.graph import gradient
 from reconstruct.numbers.double_double import Enclosure, exponential
-from reconstruct.numbers.dyadic import Dyadic
+from reconstruct.numbers.exact import Dyadic
 from reconstruct.numbers.precision import Precision
 
 from ..formats.models import onnx_bytes, run

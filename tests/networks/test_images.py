@@ -27,7 +27,7 @@ from reconstruct.networks import (
 )
 from reconstruct.networks.graph import gradient
 from reconstruct.networks.normal_form import fold_norms, normal_form
-from reconstruct.numbers.dyadic import Dyadic
+from reconstruct.numbers.exact import Dyadic
 
 
 @st.composite

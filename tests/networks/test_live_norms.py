@@ -9,7 +9,7 @@ import pytest
 
 import reconstruct as rc
 from reconstruct.networks import Affine, LayerNorm, LiveNorm, Network, Node, Relu, RMSNorm
-from reconstruct.numbers.dyadic import Dyadic
+from reconstruct.numbers.exact import Dyadic
 from reconstruct.numbers.precision import Precision
 
 KINDS = (LayerNorm, RMSNorm)

@@ -35,7 +35,7 @@ from reconstruct.networks import (
 )
 from reconstruct.networks.activations import Exponential, Line, Support
 from reconstruct.networks.maps.map import InputBounds
-from reconstruct.numbers.dyadic import Dyadic
+from reconstruct.numbers.exact import Dyadic
 from reconstruct.numbers.precision import Precision
 
 BITS = 256

@@ -14,7 +14,7 @@ from proofs_check.certificates.activations import Bend
 from reconstruct.certificates.document import write_certificate
 from reconstruct.networks import Affine, Network, Node, Relu
 from reconstruct.networks.activations import SMOOTH, Smooth
-from reconstruct.numbers.dyadic import Dyadic
+from reconstruct.numbers.exact import Dyadic
 
 RNG = np.random.default_rng(0)
 Z = np.concatenate([RNG.normal(size=30) * 4, [0, -1.2784645, -0.75179, 1e-9, 50, -50, 100, -13]])

@@ -24,8 +24,8 @@ from reconstruct.numbers.double_double import (
     two_sum,
     upward,
 )
+from reconstruct.numbers.exact import exp_bounds
 from reconstruct.numbers.precision import Precision
-from reconstruct.numbers.rationals import exp_bounds
 from reconstruct.numbers.splitting import product
 
 U = 2.0**-53

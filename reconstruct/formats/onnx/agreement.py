@@ -60,14 +60,6 @@ EFFORT = ComparisonEffort()
 
 
 @dataclass(frozen=True, eq=False)
-class SecondReading:
-    """Where a reading is compared, and whether it may stand if no other program can evaluate it."""
-
-    near: Box | Points | None = None
-    unchecked: bool = False
-
-
-@dataclass(frozen=True, eq=False)
 class Reading:
     """What was read: the bytes, the model, the network, where each tensor stands in it, and the
     constants that nodes made."""
@@ -85,15 +77,15 @@ class CannotEvaluate(UnsupportedError):
     """No other program evaluates the model, or none of its values is an ordinary number."""
 
 
-def compared(reading: Reading, comparison: SecondReading) -> dict[str, Any] | None:
+def compared(reading: Reading, near: Box | Points | None, unchecked: bool) -> dict[str, Any] | None:
     """Which program gave the same values at how many points; None where none could be asked.
 
-    Raises where one gives others, and, unless `comparison` allows it, where none could be asked.
+    Raises where one gives others, and, unless it may stand `unchecked`, where none could be asked.
     """
     try:
-        return _compared(reading, comparison)
+        return _compared(reading, near)
     except CannotEvaluate as error:
-        if comparison.unchecked:
+        if unchecked:
             return None
         raise UnsupportedError(
             f"{error}, so that what was read cannot be compared with another program; if you "
@@ -101,9 +93,9 @@ def compared(reading: Reading, comparison: SecondReading) -> dict[str, Any] | No
         ) from None
 
 
-def _compared(reading: Reading, comparison: SecondReading) -> dict[str, Any]:
+def _compared(reading: Reading, near: Box | Points | None) -> dict[str, Any]:
     network, other = reading.network, _Evaluator(reading)
-    x = points(network, hashlib.sha256(reading.content).digest(), comparison.near)
+    x = points(network, hashlib.sha256(reading.content).digest(), near)
     standing: dict[str, list[str]] = {}  # by node of the network, the tensors that it is
     for name, flow in reading.flows.items():
         standing.setdefault(flow.node, []).append(name)

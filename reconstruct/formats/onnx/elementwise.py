@@ -11,7 +11,6 @@ Numbers that an operation cannot have (NaN, a divisor of 0, crossed ends) it ref
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -162,36 +161,36 @@ def _tuned(
 # --- activations, norms and casts ------------------------------------------------------------
 
 
-def activation(made: Callable[[Call], activations.Activation]) -> Callable[[Call, Builder], Value]:
-    """The activation that a node's attributes say."""
-    return lambda call, build: build.emit(call.name, made(call), call.flow())
+def named(call: Call, build: Builder) -> Flow:
+    """The activation of the operator's own name, with its attributes as settings."""
+    op = getattr(activations, call.kind)(**call.attributes)
+    return build.emit(call.name, op, call.flow())
 
 
-def leaky(slope: Any) -> activations.Activation:
-    return activations.LeakyRelu(float(slope)) if slope else Relu()
-
-
-def prelu(call: Call) -> activations.Activation:
-    """PRelu with one slope for all values, which is a leaky ReLU."""
-    slope = np.broadcast_to(np.asarray(call.constant(1, "slopes")), call.shape)
+def leaky(call: Call, build: Builder) -> Flow:
+    """LeakyRelu, and PRelu with one slope for all values, which is the same."""
+    given = call.attributes["alpha"] if call.kind == "LeakyRelu" else call.constant(1, "slopes")
+    slope = np.broadcast_to(np.asarray(given), call.shape)
     if np.any(slope != slope.flat[0]):
         raise call.refuse("has several slopes; one slope for all values is supported")
-    return leaky(slope.flat[0])
+    op = activations.LeakyRelu(float(slope.flat[0])) if slope.flat[0] else Relu()
+    return build.emit(call.name, op, call.flow())
 
 
-def smooth(call: Call) -> activations.Activation:
-    """Sigmoid, Tanh, Softplus and Gelu; the approximation of Gelu by tanh is another function."""
-    if call.attributes.get("approximate", "none") != "none":
+def gelu(call: Call, build: Builder) -> Flow:
+    """The approximation by tanh is another function."""
+    if call.attributes["approximate"] != "none":
         raise call.refuse("is approximated by tanh; export GELU without the approximation")
-    return activations.SMOOTH[call.kind]()
+    return build.emit(call.name, activations.Gelu(), call.flow())
 
 
-def softmax(call: Call) -> activations.Activation:
+def softmax(call: Call, build: Builder) -> Flow:
     """Over the last axis; before set 13 over all axes from `axis` on, taken together."""
     if call.opset >= 13 and call.axis != len(call.shape) - 1:
         raise call.refuse("is over another axis than the last; transpose the value around it")
     width = math.prod(call.shape[call.axis :])
-    return activations.Softmax(width, math.prod(call.shape) // width)
+    op = activations.Softmax(width, math.prod(call.shape) // width)
+    return build.emit(call.name, op, call.flow())
 
 
 def clip(call: Call, build: Builder) -> Value:

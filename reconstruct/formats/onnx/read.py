@@ -9,19 +9,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from reconstruct.errors import InputError, UnsupportedError
-from reconstruct.formats.files import VALUE, Budget, read_limit
+from reconstruct.formats.files import VALUE, Around
 from reconstruct.formats.onnx import constants as fold
 from reconstruct.formats.onnx import elementwise, images, linear, steps, values
-from reconstruct.formats.onnx.agreement import Reading, SecondReading, compared
+from reconstruct.formats.onnx.agreement import Reading, compared
 from reconstruct.formats.onnx.model import DEFAULT_DOMAIN, Model, Schemas, node_name, read_model
 from reconstruct.formats.onnx.values import Builder, Call, Flow, Unfinished, Value
-from reconstruct.networks import Network, activations
+from reconstruct.networks import Network
 
 Reader = Callable[[Call, Builder], Any]
 
@@ -45,24 +44,12 @@ def _both(first: int, last: int, attributes: str, reader: Reader) -> Operator:
     return Operator(first, last, attributes, reader, reader)
 
 
-def _activation(
-    first: int, last: int, attributes: str, made: Callable[[Call], activations.Activation]
-) -> Operator:
-    return Operator(first, last, attributes, elementwise.activation(made))
-
-
 WINDOW = "auto_pad dilations kernel_shape pads strides"
 POOL = f"{WINDOW} ceil_mode"
 AXES = "axes keepdims noop_with_empty_axes"
 # What rounds nothing in any type: all that is allowed in a narrower type than the network's.
 EXACT: dict[str, Operator] = {
-    "Relu": Operator(
-        6,
-        14,
-        "",
-        elementwise.activation(lambda call: activations.Relu()),
-        fold.folded(fold.rectified),
-    ),
+    "Relu": Operator(6, 14, "", elementwise.named, fold.folded(fold.rectified)),
     "Max": Operator(8, 13, "", elementwise.extremum, fold.folded(np.maximum)),
     "Min": Operator(8, 13, "", elementwise.extremum, fold.folded(np.minimum)),
     "Neg": Operator(6, 13, "", elementwise.negate, fold.folded(np.negative)),
@@ -101,18 +88,16 @@ OPERATORS: dict[str, Operator] = {
     "Exp": Operator(6, 13, "", steps.part),
     "Erf": Operator(9, 13, "", steps.part),
     # activations and norms
-    "LeakyRelu": _activation(
-        6, 16, "alpha", lambda call: elementwise.leaky(call.attributes["alpha"])
-    ),
-    "PRelu": _activation(7, 16, "", elementwise.prelu),
-    "Sigmoid": _activation(6, 13, "", elementwise.smooth),
-    "Tanh": _activation(6, 13, "", elementwise.smooth),
-    "Softplus": _activation(1, 22, "", elementwise.smooth),
-    "HardSwish": _activation(14, 22, "", elementwise.smooth),
-    "Gelu": _activation(20, 20, "approximate", elementwise.smooth),
-    "Softmax": _activation(1, 13, "axis", elementwise.softmax),
-    "Elu": _activation(6, 22, "alpha", lambda call: activations.Elu(**call.attributes)),
-    "Selu": _activation(6, 22, "alpha gamma", lambda call: activations.Selu(**call.attributes)),
+    "LeakyRelu": Operator(6, 16, "alpha", elementwise.leaky),
+    "PRelu": Operator(7, 16, "", elementwise.leaky),
+    "Sigmoid": Operator(6, 13, "", elementwise.named),
+    "Tanh": Operator(6, 13, "", elementwise.named),
+    "Softplus": Operator(1, 22, "", elementwise.named),
+    "HardSwish": Operator(14, 22, "", elementwise.named),
+    "Gelu": Operator(20, 20, "approximate", elementwise.gelu),
+    "Softmax": Operator(1, 13, "axis", elementwise.softmax),
+    "Elu": Operator(6, 22, "alpha", elementwise.named),
+    "Selu": Operator(6, 22, "alpha gamma", elementwise.named),
     "Clip": Operator(6, 13, "min max", elementwise.clip),
     "BatchNormalization": Operator(
         7, 15, "epsilon momentum spatial training_mode", elementwise.batch_normalization
@@ -140,21 +125,13 @@ REMEDIES = {
 }
 
 
-def read_onnx(
-    content: bytes,
-    folder: Path,
-    budget: Budget | None = None,
-    comparison: SecondReading | None = None,
-    held: Network | None = None,
-) -> Network:
+def read_onnx(content: bytes, around: Around) -> Network:
     """The network that an ONNX model is; operators that are not supported are refused by name.
 
-    What was read is compared with another program's evaluation of the same bytes, as `comparison`
-    says.
+    What was read is compared with another program's evaluation of the same bytes.
     """
-    memory = budget or Budget(read_limit())
-    model = read_model(content, folder, memory, held)
-    walk = _Walk(model, Builder(Flow(model.input, model.shape), memory), Schemas(model))
+    model = read_model(content, around.folder, around.budget, around.held)
+    walk = _Walk(model, Builder(Flow(model.input, model.shape), around.budget), Schemas(model))
     for node in model.nodes:
         walk.step(node)
     output = walk.values.get(model.output)
@@ -184,11 +161,11 @@ def read_onnx(
     fixed = {name: v for name, v in walk.values.items() if isinstance(v, np.ndarray)}
     folded = {name: array for name, array in fixed.items() if name not in model.constants}
     kinds = {walk.schemas.kind(name) for name in walk.values.keys() - fixed.keys()}
-    how = comparison or SecondReading()
-    told = compared(Reading(content, folder, model, network, where, folded, kinds), how)
+    reading = Reading(content, around.folder, model, network, where, folded, kinds)
+    told = compared(reading, around.near, around.unchecked)
     if walk.build.nearly:
         told = None
-        if not how.unchecked:
+        if not around.unchecked:
             raise UnsupportedError(
                 f"node {walk.build.nearly[0]!r} is GELU but for √2, in whose place the file has "
                 "the nearest float: in real arithmetic another function, by up to 1e-8; export it "

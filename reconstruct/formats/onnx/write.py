@@ -413,21 +413,18 @@ def _as_product(node: Node, op: maps.Convolution, draft: Draft) -> tuple[int, ..
     weight, bias = draft.parameters(
         node, weight=op.kernel.reshape(*lead, rows, columns), bias=op.offsets[:, None]
     )
-    value = draft.shaped(_patches(node, op, draft), (*lead, columns, op.positions))
+    g = op.geometry
+    if g.plain:  # every patch is one pixel, in order
+        value = draft.shaped(node.inputs[0], (g.channels, g.positions))
+    else:
+        index, value = g.windows(), draft.fresh(f"{node.name}/gather")
+        draft.shapes[value] = index.shape
+        _gathered(node, draft, draft.flat(node.inputs[0]), index, g.size, value)
+    value = draft.shaped(value, (*lead, columns, op.positions))
     product = draft.step("MatMul", [weight, value], node.name)
     draft.shapes[product] = (*lead, rows, op.positions)
     draft.node("Add", [draft.shaped(product, (op.channels, op.positions)), bias], node.name)
     return op.channels, op.positions
-
-
-def _patches(node: Node, op: maps.Convolution, draft: Draft) -> str:
-    """The patches as columns: channels·kernel × positions."""
-    g = op.geometry
-    if g.plain:
-        return draft.shaped(node.inputs[0], (g.channels, g.positions))
-    index, made = g.windows(), draft.fresh(f"{node.name}/gather")
-    draft.shapes[made] = index.shape
-    return _gathered(node, draft, draft.flat(node.inputs[0]), index, g.size, made)
 
 
 def _sum_pool(node: Node, op: maps.SumPool, draft: Draft) -> tuple[int, ...]:

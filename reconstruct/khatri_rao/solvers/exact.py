@@ -27,7 +27,7 @@ from reconstruct.khatri_rao.operator import KhatriRao, checked_system
 from reconstruct.khatri_rao.solution import ACCEPTED, Cost, Solution, Status
 from reconstruct.khatri_rao.solvers.direct import Direct
 from reconstruct.numbers.arrays import Array
-from reconstruct.numbers.rational_matrix import RationalMatrix, rationals
+from reconstruct.numbers.exact import RationalMatrix, rationals
 from reconstruct.numbers.residues import PRIMES, pivots_modulo
 from reconstruct.progress import Progress, silent
 

@@ -27,7 +27,7 @@ from reconstruct.errors import UnsupportedError
 from reconstruct.networks.operation import Operation, one
 from reconstruct.numbers.arrays import Array, Range
 from reconstruct.numbers.double_double import upward
-from reconstruct.numbers.dyadic import Dyadic
+from reconstruct.numbers.exact import Dyadic
 from reconstruct.numbers.precision import Precision
 from reconstruct.numbers.rounding import down, up
 

@@ -30,10 +30,9 @@ from reconstruct.networks.activations.activation import Activation, scaled
 from reconstruct.networks.operation import ANY_POSITIONS, counted, one, set_once
 from reconstruct.numbers.arrays import Array, Range, Vector, frozen_array
 from reconstruct.numbers.double_double import upward
-from reconstruct.numbers.dyadic import Dyadic
+from reconstruct.numbers.exact import Dyadic, RationalInterval, root_bounds, times
 from reconstruct.numbers.given import number
 from reconstruct.numbers.precision import Precision
-from reconstruct.numbers.rationals import RationalInterval, root_bounds, times
 from reconstruct.numbers.rounding import down, gamma, magnitude, up
 
 

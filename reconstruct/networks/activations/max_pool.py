@@ -16,7 +16,7 @@ from reconstruct.networks.activations.activation import TIE, Activation, Band, S
 from reconstruct.networks.maps.convolution import Geometry
 from reconstruct.networks.operation import ANY_POSITIONS, Operation, Part, one
 from reconstruct.numbers.arrays import Array, Range
-from reconstruct.numbers.dyadic import Dyadic
+from reconstruct.numbers.exact import Dyadic
 from reconstruct.numbers.precision import Precision
 
 

@@ -17,21 +17,13 @@ from math import inf, isfinite, isnan
 import numpy as np
 
 from reconstruct.errors import InputError
-from reconstruct.networks.activations.activation import (
-    TIE,
-    Exponential,
-    Line,
-    Piece,
-    Support,
-    Unitwise,
-    scaled,
-)
+from reconstruct.networks.activations import activation
+from reconstruct.networks.activations.activation import Exponential, Line, Piece, Support, Unitwise
 from reconstruct.numbers.arrays import Array, Range
 from reconstruct.numbers.double_double import upward
-from reconstruct.numbers.dyadic import Dyadic, integers
+from reconstruct.numbers.exact import Dyadic, RationalInterval, exp_bounds, integers
 from reconstruct.numbers.given import number
 from reconstruct.numbers.precision import Precision
-from reconstruct.numbers.rationals import RationalInterval, exp_bounds
 from reconstruct.numbers.rounding import down, up
 
 
@@ -73,7 +65,7 @@ class Kink(Unitwise):
 
     def enclose(self, z: Array) -> Range:
         left, right = self.sides
-        return scaled(z, z, np.where(z >= 0, right, left))
+        return activation.scaled(z, z, np.where(z >= 0, right, left))
 
     def slopes(self, lo: Array, hi: Array, support: Support) -> tuple[Array, Array]:
         """The chord on the side where the graph bends away from it, a support on the other."""
@@ -82,9 +74,9 @@ class Kink(Unitwise):
         straight = np.where(lo >= 0, right, left)
         chord = (right * hi - left * lo) / (hi - lo)
         chord = np.clip(chord, min(left, right), max(left, right))
-        touch = np.where(hi >= -lo * (1 - TIE), right, left)
+        touch = np.where(hi >= -lo * (1 - activation.TIE), right, left)
         if support is Support.FLAT:
-            touch = np.where(-lo <= TIE * hi, right, min(left, right, key=abs))
+            touch = np.where(-lo <= activation.TIE * hi, right, min(left, right, key=abs))
         chord_above = left <= right  # convex: the chord lies above
         lower = np.where(bent, touch if chord_above else chord, straight)
         upper = np.where(bent, chord if chord_above else touch, straight)
@@ -312,9 +304,9 @@ class ExponentialUnit(Unitwise):
     def enclose(self, z: Array) -> Range:
         alpha, gain = self.numbers
         small, large = _expm1(np.minimum(z, 0.0))
-        small, large = scaled(small, large, np.full_like(z, alpha))
+        small, large = activation.scaled(small, large, np.full_like(z, alpha))
         ends = np.where(z >= 0, z, small), np.where(z >= 0, z, large)
-        return scaled(*ends, np.full_like(z, gain))
+        return activation.scaled(*ends, np.full_like(z, gain))
 
     def slopes(self, lo: Array, hi: Array, support: Support) -> tuple[Array, Array]:
         """Flat wherever the exponential takes part: it is not straight between vertices."""

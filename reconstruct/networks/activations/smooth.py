@@ -30,9 +30,8 @@ from scipy import special
 from reconstruct.networks.activations.activation import Curve, Piece, Support, Unitwise
 from reconstruct.numbers.arrays import Array, Range
 from reconstruct.numbers.double_double import upward
-from reconstruct.numbers.dyadic import Dyadic
+from reconstruct.numbers.exact import Dyadic, RationalInterval
 from reconstruct.numbers.precision import Precision
-from reconstruct.numbers.rationals import RationalInterval
 from reconstruct.numbers.rounding import down, up
 
 PLATFORM = 2.0**-44  # assumed of the platform's functions, relative to the value

@@ -19,9 +19,8 @@ from reconstruct.networks.activations.smooth import PLATFORM, ULPS
 from reconstruct.networks.operation import ANY_POSITIONS, counted, one
 from reconstruct.numbers.arrays import Array, Range
 from reconstruct.numbers.double_double import upward
-from reconstruct.numbers.dyadic import Dyadic
+from reconstruct.numbers.exact import Dyadic, RationalInterval, exp_bounds
 from reconstruct.numbers.precision import Precision
-from reconstruct.numbers.rationals import RationalInterval, exp_bounds
 from reconstruct.numbers.rounding import down, gamma, up
 
 

@@ -24,7 +24,7 @@ from reconstruct.networks.maps.mixing import Mixing
 from reconstruct.networks.operation import ANY_POSITIONS, LIMITS, Operation, Part, set_once
 from reconstruct.numbers import arrays
 from reconstruct.numbers.arrays import Array, Matrix, Vector
-from reconstruct.numbers.dyadic import Dyadic, Integers, integers
+from reconstruct.numbers.exact import Dyadic, Integers, integers
 from reconstruct.numbers.rounding import smallest
 
 WINDOW = ("kernel", "strides", "pads", "dilations")

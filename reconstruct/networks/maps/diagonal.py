@@ -22,12 +22,11 @@ from numpy.typing import ArrayLike
 from reconstruct.errors import InputError
 from reconstruct.networks.maps.map import InputBounds, Map, Rounding, RoundingError
 from reconstruct.networks.operation import counted, one, set_once
-from reconstruct.numbers import rationals, rounding
+from reconstruct.numbers import exact, rounding
 from reconstruct.numbers.arrays import Array, Range, Vector, everywhere, frozen_array
 from reconstruct.numbers.double_double import Enclosure, quotient, square_root, two_sum, upward
-from reconstruct.numbers.dyadic import Dyadic
+from reconstruct.numbers.exact import Dyadic, RationalInterval
 from reconstruct.numbers.precision import Precision
-from reconstruct.numbers.rationals import RationalInterval
 from reconstruct.numbers.rounding import SLACK, TINY, UNIT, down, inflate, up
 
 Intervals: TypeAlias = Sequence[RationalInterval]
@@ -341,10 +340,10 @@ class Norm(Diagonal):
     def rational_channels(self, bits: int) -> tuple[Intervals, Intervals]:
         scales, shifts = [], []
         for g, b, mean, var in zip(self.gamma, self.beta, self.mean, self.var, strict=True):
-            roots = rationals.root_bounds(Fraction(float(var)) + Fraction(self.eps), bits)
+            roots = exact.root_bounds(Fraction(float(var)) + Fraction(self.eps), bits)
             low, high = sorted(Fraction(float(g)) / root for root in roots)
             centre = -Fraction(float(mean))
-            below, above = rationals.times((low, high), (centre, centre))
+            below, above = exact.times((low, high), (centre, centre))
             scales.append((low, high))
             shifts.append((Fraction(float(b)) + below, Fraction(float(b)) + above))
         return scales, shifts
@@ -356,7 +355,7 @@ class Norm(Diagonal):
 
     def rational_deviations(self) -> list[Fraction | None]:
         """√(var + eps) of each channel as a rational, None where it is irrational."""
-        return [rationals.rational_root(Fraction(float(v)) + Fraction(self.eps)) for v in self.var]
+        return [exact.rational_root(Fraction(float(v)) + Fraction(self.eps)) for v in self.var]
 
     def rounding(self, incoming: InputBounds, precision: Precision) -> Rounding:
         """By the formula, as a scale and a shift computed first, or folded into the map before.

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from reconstruct.networks.operation import Operation
 from reconstruct.numbers.arrays import Array, Range, Vector
 from reconstruct.numbers.double_double import upward
-from reconstruct.numbers.dyadic import Dyadic
+from reconstruct.numbers.exact import Dyadic
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,7 +22,7 @@ from reconstruct.networks.maps.map import Map, RoundingError
 from reconstruct.networks.operation import LIMITS, Operation, Part, one, set_once
 from reconstruct.numbers import arrays, rounding
 from reconstruct.numbers.arrays import Array, Matrix, Range, Vector
-from reconstruct.numbers.dyadic import Dyadic, Integers, integers
+from reconstruct.numbers.exact import Dyadic, Integers, integers
 from reconstruct.numbers.rounding import SLACK, TINY, gamma, inflate, midpoint, underflow, up
 
 

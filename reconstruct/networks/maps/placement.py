@@ -15,7 +15,7 @@ from reconstruct.errors import InputError
 from reconstruct.networks.maps.map import Map, RoundingError
 from reconstruct.networks.operation import Operation, Part, one, set_once
 from reconstruct.numbers.arrays import Array, Range, Vector, frozen_array
-from reconstruct.numbers.dyadic import Dyadic
+from reconstruct.numbers.exact import Dyadic
 from reconstruct.numbers.rounding import SLACK, TINY, gamma
 
 
