@@ -16,7 +16,7 @@ from reconstruct.networks import (
     Node,
     Norm,
     Relu,
-    graph,
+    operation,
 )
 from reconstruct.networks.maps import mixing
 from reconstruct.networks.operation import WorkLimits
@@ -64,7 +64,7 @@ def one_by_one(network: Network, x: np.ndarray) -> dict[str, np.ndarray]:
 @pytest.mark.parametrize("network", [dense_site(), image_site()], ids=["dense", "image"])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_chunks_and_tiles_change_no_value(network, dtype, monkeypatch):
-    for module in (graph, mixing):
+    for module in (operation, mixing):
         monkeypatch.setattr(module, "LIMITS", WorkLimits(chunk=16000, tile=1000))
     x = np.random.default_rng(2).normal(size=(9, network.size_in)).astype(dtype)
     plain = one_by_one(network, x)
@@ -79,7 +79,7 @@ def test_chunks_and_tiles_change_no_value(network, dtype, monkeypatch):
 
 
 def test_the_hidden_layer_is_never_held_whole(monkeypatch):
-    monkeypatch.setattr(graph, "LIMITS", WorkLimits(chunk=2**16))
+    monkeypatch.setattr(operation, "LIMITS", WorkLimits(chunk=2**16))
     network = dense_site(4096)
     x = np.zeros((1000, 6))
     network(x[:2])

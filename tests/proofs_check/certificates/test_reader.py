@@ -127,7 +127,7 @@ def test_a_file_that_the_shared_reader_misreads_is_rejected(tmp_path, monkeypatc
     honest = rc.verify(tmp_path / "a.onnx", tmp_path / "b.onnx", domain=(-1.0, 1.0))
     assert honest.certificate.verdict.value == "refuted"
     monkeypatch.setattr(linear, "moved", lambda build, call, step, value: value)
-    monkeypatch.setattr(read, "compared", lambda reading, comparison: {})
+    monkeypatch.setattr(read, "compared", lambda reading, near, unchecked: {})
     files = tmp_path / "a.onnx", tmp_path / "b.onnx"
     rc.verify(*files, domain=(-1.0, 1.0), output=tmp_path / "out")
     report = check(tmp_path / "out")
