@@ -236,19 +236,83 @@ def dot(form: Array, vector: Array) -> Array:
 # --- carrying back --------------------------------------------------------------------------------
 
 
-def lower_bounds(
-    network: Network,
-    forms: Mapping[str, Array],
-    offsets: Array,
-    transfers: Mapping[str, Transfer],
-    ranges: Mapping[str, Range],
-) -> Array:
-    """Lower bounds of `Σ forms[name]·v_name + offsets`: (boxes, rows).
+@dataclass(frozen=True, eq=False)
+class Backward:
+    """A network seen backwards on a batch of boxes: a `Transfer` for each node, by one kind of
+    support line, and the bounds of all values. Each of `forms` is (1 or boxes, rows, size),
+    `offsets` (1 or boxes, rows)."""
 
-    Each of `forms` is (1 or boxes, rows, size), `offsets` (1 or boxes, rows).
-    """
-    form, const = carry_back(network, forms, offsets, transfers, ranges)
-    return on_source(form, const, transfers[network.source])
+    network: Network
+    ranges: Mapping[str, Range]
+    steps: dict[str, Transfer]
+
+    def lower_bounds(self, forms: Mapping[str, Array], offsets: Array) -> Array:
+        """Lower bounds of `Σ forms[name]·v_name + offsets`: (boxes, rows)."""
+        form, const = self.carry_back(forms, offsets)
+        return on_source(form, const, self.steps[self.network.source])
+
+    def carry_back(self, forms: Mapping[str, Array], offsets: Array) -> tuple[Array, Array]:
+        """`(form, const)` with `Σ forms·v + offsets ≥ form·x + const` for every input x of the box.
+
+        Coefficients that meet at a node with several consumers are added; each sum errs by u
+        relative, which costs u·|C|·|value|.
+        """
+        pending = dict(forms)
+        const = offsets
+        with np.errstate(all="ignore"):
+            for node in reversed(self.network.nodes):
+                if node.name not in pending:
+                    continue
+                form = pending.pop(node.name)
+                step = self.steps[node.name]
+                if (swap := step.swap) is not None:  # hands the coefficients of swapped units on
+                    const = swap.constants.constant(form, const)
+                    pending[node.name] = form * swap.keep[:, None]
+                    for other, moved in swap.moved(form):
+                        const = _collect(pending, other, moved, const, self.ranges[other])
+                    form = pending.pop(node.name)
+                const = step.constant(form, const)
+                pulled = step.pull(form, None)
+                for origin in node.inputs:
+                    const = _collect(pending, origin, pulled, const, self.ranges[origin])
+        return pending[self.network.source], const
+
+    def lowest_on_box(
+        self, name: str, form: Array, offsets: Array, box: int, enough: Array
+    ) -> Array:
+        """Lower bounds of `form·v + offsets` (rows, size) on one box, v the value `name`: (rows,).
+
+        Behind every map the ranges of what is left are put in, which bounds a row already; a row
+        that reaches `enough` so is not followed any further. Of thousands of rows nearly all end
+        after one or two maps, because other boxes are worse.
+        """
+        boxes, rows = np.array([box]), np.arange(len(form))
+        pending, const, low = {name: form[None]}, offsets[None], np.full(len(form), -np.inf)
+        with np.errstate(all="ignore"):
+            for node in reversed(self.network.nodes):
+                if node.name not in pending:
+                    continue
+                coefficients = pending.pop(node.name)
+                step = self.steps[node.name].take(boxes)
+                const = step.constant(coefficients, const)
+                pulled = step.pull(coefficients, None)
+                for origin in node.inputs:
+                    lo, hi = self.ranges[origin]
+                    const = _collect(pending, origin, pulled, const, (lo[boxes], hi[boxes]))
+                if isinstance(node.op, Activation) and set(pending) != {self.network.source}:
+                    continue  # the map before it says much more
+                bound = const
+                for other, waiting in pending.items():
+                    lo, hi = self.ranges[other]
+                    bound = on_source(waiting, bound, source(lo[boxes], hi[boxes]))
+                low[rows] = np.maximum(low[rows], bound[0])
+                open_rows = bound[0] < enough[rows]
+                if not open_rows.any():
+                    break
+                if not open_rows.all():
+                    rows, const = rows[open_rows], const[:, open_rows]
+                    pending = {other: c[:, open_rows] for other, c in pending.items()}
+        return low
 
 
 def on_source(form: Array, const: Array, box: Transfer) -> Array:
@@ -256,84 +320,6 @@ def on_source(form: Array, const: Array, box: Transfer) -> Array:
     with np.errstate(all="ignore"):
         low = box.constant(form, const)
     return np.where(np.isfinite(low) & np.isfinite(form).all(axis=-1), low, -np.inf)
-
-
-def carry_back(
-    network: Network,
-    forms: Mapping[str, Array],
-    offsets: Array,
-    transfers: Mapping[str, Transfer],
-    ranges: Mapping[str, Range],
-) -> tuple[Array, Array]:
-    """`(form, const)` with `Σ forms·v + offsets ≥ form·x + const` for every input x of the box.
-
-    Coefficients that meet at a node with several consumers are added; each sum errs by u
-    relative, which costs u·|C|·|value|.
-    """
-    pending = dict(forms)
-    const = offsets
-    with np.errstate(all="ignore"):
-        for node in reversed(network.nodes):
-            if node.name not in pending:
-                continue
-            form = pending.pop(node.name)
-            step = transfers[node.name]
-            if (swap := step.swap) is not None:  # hands the coefficients of swapped units on
-                const = swap.constants.constant(form, const)
-                pending[node.name] = form * swap.keep[:, None]
-                for other, moved in swap.moved(form):
-                    const = _collect(pending, other, moved, const, ranges[other])
-                form = pending.pop(node.name)
-            const = step.constant(form, const)
-            pulled = step.pull(form, None)
-            for origin in node.inputs:
-                const = _collect(pending, origin, pulled, const, ranges[origin])
-    return pending[network.source], const
-
-
-def lowest_on_box(
-    network: Network,
-    name: str,
-    form: Array,
-    offsets: Array,
-    transfers: Mapping[str, Transfer],
-    ranges: Mapping[str, Range],
-    box: int,
-    enough: Array,
-) -> Array:
-    """Lower bounds of `form·v + offsets` (rows, size) on one box, v the value `name`: (rows,).
-
-    Behind every map the ranges of what is left are put in, which bounds a row already; a row that
-    reaches `enough` so is not followed any further. Of thousands of rows nearly all end after one
-    or two maps, because other boxes are worse.
-    """
-    boxes, rows = np.array([box]), np.arange(len(form))
-    pending, const, low = {name: form[None]}, offsets[None], np.full(len(form), -np.inf)
-    with np.errstate(all="ignore"):
-        for node in reversed(network.nodes):
-            if node.name not in pending:
-                continue
-            coefficients = pending.pop(node.name)
-            step = transfers[node.name].take(boxes)
-            const = step.constant(coefficients, const)
-            pulled = step.pull(coefficients, None)
-            for origin in node.inputs:
-                lo, hi = ranges[origin]
-                const = _collect(pending, origin, pulled, const, (lo[boxes], hi[boxes]))
-            if isinstance(node.op, Activation) and set(pending) != {network.source}:
-                continue  # the map before it says much more
-            bound = const
-            for other, waiting in pending.items():
-                lo, hi = ranges[other]
-                bound = on_source(waiting, bound, source(lo[boxes], hi[boxes]))
-            low[rows] = np.maximum(low[rows], bound[0])
-            open_rows = bound[0] < enough[rows]
-            if not open_rows.any():
-                break
-            if not open_rows.all():
-                rows, const = rows[open_rows], const[:, open_rows]
-                pending = {other: c[:, open_rows] for other, c in pending.items()}
-    return low
 
 
 def _collect(

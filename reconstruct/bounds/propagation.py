@@ -13,7 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
-from reconstruct.bounds.crown import Swap, Transfer, lower_bounds, lowest_on_box, source, transfer
+from reconstruct.bounds.crown import Backward, Swap, source, transfer
 from reconstruct.networks import Activation, Add, Map, MatrixProduct, Network, Node, Operation, maps
 from reconstruct.networks.activations import Support
 from reconstruct.numbers.arrays import Array, Matrix, Range, dense
@@ -41,13 +41,13 @@ def affine(weight: Matrix, bias: Array, lo: Array, hi: Array) -> Range:
 class Ranges:
     """Bounds of all values of `network` on a batch of boxes, each (boxes, size).
 
-    `transfers` is empty for interval arithmetic; otherwise it holds, for each kind of support
-    line, every node seen backwards, and `functionals` takes the best of them.
+    `backward` is empty for interval arithmetic; otherwise it holds, for each kind of support line,
+    the network seen backwards, and `functionals` takes the best of them.
     """
 
     network: Network
     values: Mapping[str, Range]
-    transfers: tuple[Mapping[str, Transfer], ...]
+    backward: tuple[Backward, ...]
 
     @property
     def boxes(self) -> int:
@@ -56,7 +56,7 @@ class Ranges:
     def functionals(self, name: str, forms: Matrix, offsets: Array) -> Range:
         """Bounds of `forms·v + offsets` (rows × size, rows) on each box: (boxes, rows)."""
         lo, hi = affine(forms, offsets, *self.values[name])
-        if self.transfers and name != self.network.source:
+        if self.backward and name != self.network.source:
             whole = dense(forms)
             both = np.concatenate([whole, -whole])[None]
             low = self.lower({name: both}, np.concatenate([offsets, -offsets])[None])
@@ -66,11 +66,7 @@ class Ranges:
 
     def lower(self, forms: Mapping[str, Array], offsets: Array) -> Array:
         """The best CROWN bounds of `Σ forms·v + offsets`; arguments as of `lower_bounds`."""
-        found = [
-            lower_bounds(self.network, forms, offsets, transfers, self.values)
-            for transfers in self.transfers
-        ]
-        best = np.maximum.reduce(found)
+        best = np.maximum.reduce([seen.lower_bounds(forms, offsets) for seen in self.backward])
         return np.broadcast_to(best, (self.boxes, best.shape[1]))
 
     def worst_functionals(self, name: str, forms: Array, offsets: Array) -> Range:
@@ -81,7 +77,7 @@ class Ranges:
         found so far, the widest boxes first.
         """
         quick, high = affine(forms, offsets, *self.values[name])
-        if name == self.network.source or not self.transfers:
+        if name == self.network.source or not self.backward:
             return quick.min(axis=0), high.max(axis=0)
         quick = np.concatenate([quick, -high], axis=1)
         rows, shifts = np.concatenate([forms, -forms]), np.concatenate([offsets, -offsets])
@@ -91,12 +87,11 @@ class Ranges:
         best = np.full(len(rows), np.inf)
         for box in order.tolist():
             low = quick[box]
-            for transfers in self.transfers:
+            for seen in self.backward:
                 some = np.flatnonzero(~(low >= best))
                 if len(some):
-                    given = rows[some], shifts[some], transfers, self.values
-                    found = lowest_on_box(self.network, name, *given, box, best[some])
-                    low[some] = np.maximum(low[some], found)
+                    given = name, rows[some], shifts[some], box, best[some]
+                    low[some] = np.maximum(low[some], seen.lowest_on_box(*given))
             best = np.minimum(best, low)
         return best[: len(forms)], -best[len(forms) :]
 
@@ -129,8 +124,9 @@ def propagate(
     """
     values: dict[str, Range] = {network.source: (lo, hi)}
     kinds = supports if backward else ()
-    transfers: list[dict[str, Transfer]] = [{network.source: source(lo, hi)} for _ in kinds]
-    state = Ranges(network, values, tuple(transfers))
+    first = source(lo, hi)
+    views = tuple(Backward(network, values, {network.source: first}) for _ in kinds)
+    state = Ranges(network, values, views)
     bent = {n.inputs[0]: n.op for n in network.nodes if isinstance(n.op, Activation)}
     for done, node in enumerate(network.nodes):
         progress(Step("bounds of values", done, len(network.nodes)))
@@ -138,8 +134,8 @@ def propagate(
         value = image(node.op, *(values[name] for name in node.inputs))
         values[node.name] = meet(value, known[node.name]) if node.name in known else value
         swap = link(state, node) if link is not None and bends else None
-        for known_back, kind in zip(transfers, kinds, strict=True):
-            known_back[node.name] = replace(transfer(node, values, kind), swap=swap)
+        for seen, kind in zip(views, kinds, strict=True):
+            seen.steps[node.name] = replace(transfer(node, values, kind), swap=swap)
         if not backward or bends:
             continue
         if node.name in bent or (node.name == network.output and not lean):
@@ -158,12 +154,9 @@ def merged(network: Network, batches: list[Mapping[str, Range]], backward: bool)
     }
     if not backward:
         return Ranges(network, values, ())
-    first = source(*values[network.source])
-    transfers = [
-        {network.source: first} | {n.name: transfer(n, values, kind) for n in network.nodes}
-        for kind in Support
-    ]
-    return Ranges(network, values, tuple(transfers))
+    first = {network.source: source(*values[network.source])}
+    steps = [first | {n.name: transfer(n, values, kind) for n in network.nodes} for kind in Support]
+    return Ranges(network, values, tuple(Backward(network, values, one) for one in steps))
 
 
 def _sharpen(state: Ranges, name: str, lean: Activation | None) -> Range:

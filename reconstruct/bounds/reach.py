@@ -65,7 +65,7 @@ class Reach:
         straight = name != self.network.source and not isinstance(
             self.network.node(name).op, Activation
         )
-        carried = bool((self.parts or self.whole).transfers)  # else intervals are all there is
+        carried = bool((self.parts or self.whole).backward)  # else intervals are all there is
         if straight and carried and name not in taken_values(self.network):
             size = self.network.sizes[name]
             found = self.functionals(name, sparse.eye_array(size, format="csr"))

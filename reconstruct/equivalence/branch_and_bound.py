@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from reconstruct.bounds.branching import looseness, work_of
-from reconstruct.bounds.crown import carry_back, on_source
+from reconstruct.bounds.crown import on_source
 from reconstruct.bounds.partition import MOST_INPUTS, BranchAndBound
 from reconstruct.bounds.propagation import TILE_ELEMENTS, Ranges, propagate
 from reconstruct.equivalence.pairing import CANDIDATE, TARGET, Pairing, PairOfUnits
@@ -279,14 +279,14 @@ def _bound(state: Ranges) -> tuple[Array, Array, Array]:
     network = state.network
     lo, hi = state.values[network.source]
     low, high = state.values[network.output]
-    if not state.transfers:
+    if not state.backward:
         return np.max(np.maximum(-low, high), axis=1), 0.5 * hi - 0.5 * lo, lo
     size = network.size_out
     forms = {network.output: np.concatenate([np.eye(size), -np.eye(size)])[None]}
     above = np.concatenate([-low, high], axis=1)
-    for transfers in state.transfers:
-        form, const = carry_back(network, forms, np.zeros((1, 2 * size)), transfers, state.values)
-        above = np.minimum(above, -on_source(form, const, transfers[network.source]))
+    for seen in state.backward:
+        form, const = seen.carry_back(forms, np.zeros((1, 2 * size)))
+        above = np.minimum(above, -on_source(form, const, seen.steps[network.source]))
     worst = np.argmax(above, axis=1)
     rows = np.arange(len(lo))
     form = np.broadcast_to(form, (len(lo), *form.shape[1:]))[rows, worst]

@@ -144,7 +144,9 @@ class Replay:
     def witness(self, point: Array, tolerance: float) -> Witness | None:
         """The point (drawn inside of the box if need be) if the difference there is above
         the tolerance for certain, else None."""
-        lo, hi = self._around(point)
+        lows, highs = self.box.boxes  # of the domain, of which the point lies in one
+        which = int(np.argmax(np.all((point >= lows) & (point <= highs), axis=1)))
+        lo, hi = lows[which], highs[which]
         centre = 0.5 * lo + 0.5 * hi
         for shrink in LIMITS.inside:
             moved = np.clip(point + shrink * (centre - point), lo, hi)
@@ -156,12 +158,6 @@ class Replay:
             if gap > Fraction(tolerance):
                 return Witness(tuple(moved.tolist()), left, right, gap, True)
         return None
-
-    def _around(self, point: Array) -> tuple[Array, Array]:
-        """The box of the domain that the point lies in."""
-        lo, hi = self.box.boxes
-        which = int(np.argmax(np.all((point >= lo) & (point <= hi), axis=1)))
-        return lo[which], hi[which]
 
     def probe(self) -> tuple[Array, Array]:
         """Points of the box with the float64 differences there, largest first."""

@@ -70,18 +70,13 @@ def solve_blocks(
             parts.append(part)
             progress(Step("blocks solved", span.stop, groups))
     s = np.concatenate([part.s for part in parts])
-    shape = (groups * W.shape[1], W.shape[2])
-    return _joined(parts, [W[span] for span in spans], s, shape, start), s.reshape(groups, q)
+    whole = _joined(parts, [W[span] for span in spans])
+    shape, seconds = (groups * W.shape[1], W.shape[2]), time.perf_counter() - start
+    return whole.replace(s=s, shape=shape, seconds=seconds), s.reshape(groups, q)
 
 
-def _joined(
-    parts: Sequence[Solution],
-    rights: Sequence[Array],
-    s: Array,
-    shape: tuple[int, int],
-    start: float,
-) -> Solution:
-    """One solution of several, the worst figures of each kind in it."""
+def _joined(parts: Sequence[Solution], rights: Sequence[Array]) -> Solution:
+    """The worst figures of each kind in several solutions."""
     worst = max(parts, key=lambda part: (not part.solved, part.residual))
     norms = [float(np.linalg.norm(W)) for W in rights]
     left = [part.residual * (norm or 1.0) for part, norm in zip(parts, norms, strict=True)]
@@ -89,13 +84,10 @@ def _joined(
     ranks = [part.rank for part in parts if part.rank is not None]
     exact = [part.rationals for part in parts if part.rationals is not None]
     return worst.replace(
-        s=s,
-        shape=shape,
         residual=residual,
         condition=max((p.condition for p in parts if p.condition is not None), default=None),
         rank=sum(ranks) if len(ranks) == len(parts) else None,
         rationals=tuple(itertools.chain(*exact)) if len(exact) == len(parts) else None,
-        seconds=time.perf_counter() - start,
     )
 
 
@@ -226,4 +218,5 @@ def solve_apart(
             s[units] = one
         found.append(solution)
         rights.append(parts)
-    return _joined(found, rights, s, (W.shape[0], W.shape[1]), start)
+    seconds = time.perf_counter() - start
+    return _joined(found, rights).replace(s=s, shape=W.shape, seconds=seconds)

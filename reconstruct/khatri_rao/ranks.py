@@ -15,7 +15,7 @@ import importlib
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypeVar
 
 from reconstruct.errors import InputError
@@ -57,15 +57,25 @@ def from_first(make: Callable[[], T]) -> T:
 
 
 @contextmanager
-def over_ranks(comm: Any) -> Iterator[None]:
-    """Share operators out over the ranks of `comm`; the ranks of a machine share its processors."""
+def _sharing(comm: Any) -> Iterator[None]:
     global _comm
-    before, _comm = _comm, comm if int(comm.Get_size()) > 1 else None
+    before, _comm = _comm, comm
     try:
-        with at_most_threads(_threads(comm)):
-            yield
+        yield
     finally:
         _comm = before
+
+
+def alone() -> AbstractContextManager[None]:
+    """Work that a rank does by itself, such as one trial of a study."""
+    return _sharing(None)
+
+
+@contextmanager
+def over_ranks(comm: Any) -> Iterator[None]:
+    """Share operators out over the ranks of `comm`; the ranks of a machine share its processors."""
+    with _sharing(comm if int(comm.Get_size()) > 1 else None), at_most_threads(_threads(comm)):
+        yield
 
 
 def _threads(comm: Any) -> int:
@@ -107,17 +117,6 @@ def job_of_helpers(comm: Any, program: Callable[[], int]) -> int:
         finally:
             for rank in others:
                 rank.send(None)
-
-
-@contextmanager
-def alone() -> Iterator[None]:
-    """Work that a rank does by itself, such as one trial of a study."""
-    global _comm
-    before, _comm = _comm, None
-    try:
-        yield
-    finally:
-        _comm = before
 
 
 def as_job(comm: Any, program: Callable[[], int], courtesy: float = 5.0) -> int:

@@ -169,13 +169,9 @@ def _as_mixing(network: Network, node: Node) -> Node:
     if isinstance(op, maps.Diagonal):
         s, t = op.effective()
         return replace(node, op=maps.Affine(np.diag(s), t))
-    if isinstance(op, maps.Placement):
-        rows = np.zeros((len(op.index), op.inputs))
-        kept = np.flatnonzero(op.index >= 0)
-        rows[kept, op.index[kept]] = 1.0
-        return replace(node, op=maps.Affine(rows))
-    if isinstance(op, maps.Select):
-        return replace(node, op=maps.Affine(np.eye(network.sizes[node.inputs[0]])[op.block]))
+    if isinstance(op, maps.Picking):
+        units = np.eye(network.sizes[node.inputs[0]])
+        return replace(node, op=maps.Affine(op.taken(units).T))
     return node
 
 

@@ -80,7 +80,10 @@ def _eliminate_panel(
         candidates = np.flatnonzero(work[row:, column])
         if not candidates.size:
             continue
-        _swap(work, order, multipliers, row, row + int(candidates[0]), top)
+        other = row + int(candidates[0])
+        work[[row, other]] = work[[other, row]]
+        order[[row, other]] = order[[other, row]]
+        multipliers[[row - top, other - top]] = multipliers[[other - top, row - top]]
         inverse = pow(int(work[row, column]), -1, prime)
         factor = _mod(work[row + 1 :, column] * inverse, prime)
         multipliers[row - top, len(found)] = 1.0
@@ -91,13 +94,6 @@ def _eliminate_panel(
         work[row + 1 :, rest] = _mod(below, prime)
         found.append(column)
     return multipliers[:, : len(found)], found
-
-
-def _swap(work: Floats, order: Any, multipliers: Floats, a: int, b: int, top: int) -> None:
-    if a != b:
-        work[[a, b]] = work[[b, a]]
-        order[[a, b]] = order[[b, a]]
-        multipliers[[a - top, b - top]] = multipliers[[b - top, a - top]]
 
 
 def _update_trailing(work: Floats, panel: Floats, top: int, stop: int, prime: int) -> None:

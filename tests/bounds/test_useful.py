@@ -46,7 +46,7 @@ def test_large_values_alone_are_no_reason():
 
 def test_what_would_take_hours_to_carry_back_is_bounded_by_intervals(monkeypatch):
     network = cancelling(3)
-    assert reach(network, Box(-1, 1)).whole.transfers
+    assert reach(network, Box(-1, 1)).whole.backward
     module = sys.modules["reconstruct.bounds.reach"]
     monkeypatch.setattr(module, "LIMITS", replace(module.LIMITS, back=10))
-    assert not reach(network, Box(-1, 1)).whole.transfers
+    assert not reach(network, Box(-1, 1)).whole.backward

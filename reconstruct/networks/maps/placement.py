@@ -45,8 +45,7 @@ class Picking(Map):
         return self.taken(reach)
 
     def exact(self, value: Dyadic, bits: int) -> Dyadic:
-        low = self.taken(value.low)
-        return Dyadic(low, low if value.low is value.high else self.taken(value.high), value.shift)
+        return value.rising(self.taken)
 
     @property
     def shift(self) -> Vector:
