@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
@@ -102,7 +103,7 @@ class Swap:
     def moved(self, form: Array) -> Iterator[tuple[str, Array]]:
         """Where coefficients of swapped units go: names of values, with coefficients of these."""
         swapped = form * (1.0 - self.keep)[:, None]
-        share = _by_band(self.below, self.above)(swapped, None)
+        share = _by_band(self.below, self.above, swapped, None)
         yield self.own, share
         rest = np.where(self.negative, swapped - share, share)
         for name, taken, matrix in self.moves:
@@ -120,30 +121,31 @@ def as_is(form: Array, boxes: Array | None) -> Array:
     return form
 
 
-def _by_band(lower_slope: Array, upper_slope: Array) -> Pull:
+# What a `partial` of these is, is pickled with the bounds of a result: a function inside of a
+# function would not be.
+
+
+def _by_map(op: Map, size: int, form: Array, boxes: Array | None) -> Array:
+    """Through a map: its own `pull`, the same on every box."""
+    return op.pull(form, size)
+
+
+def _by_band(lower_slope: Array, upper_slope: Array, form: Array, boxes: Array | None) -> Array:
     """Through the line below where a coefficient is positive, through the one above elsewhere."""
-
-    def pull(form: Array, boxes: Array | None) -> Array:
-        below, above = (pick(slope, boxes)[:, None] for slope in (lower_slope, upper_slope))
-        # one of the two products is 0, so that the sum is exact; three times as fast as a choice
-        return np.asarray(np.maximum(form, 0.0) * below + np.minimum(form, 0.0) * above)
-
-    return pull
+    below, above = (pick(slope, boxes)[:, None] for slope in (lower_slope, upper_slope))
+    # one of the two products is 0, so that the sum is exact; three times as fast as a choice
+    return np.asarray(np.maximum(form, 0.0) * below + np.minimum(form, 0.0) * above)
 
 
-def _by_choice(inner: Pull, chosen: Array, size: int) -> Pull:
+def _by_choice(inner: Pull, chosen: Array, size: int, form: Array, boxes: Array | None) -> Array:
     """Coefficients of chosen inputs, added up where an input was chosen more than once."""
-
-    def pull(form: Array, boxes: Array | None) -> Array:
-        pulled, own = inner(form, boxes), pick(chosen, boxes)
-        count = max(len(pulled), len(own))
-        rows = np.broadcast_to(pulled, (count, *pulled.shape[1:]))
-        out = np.zeros((count, size, rows.shape[1]))
-        for box in range(count):
-            np.add.at(out[box], own[box if len(own) > 1 else 0], rows[box].T)
-        return out.swapaxes(1, 2)
-
-    return pull
+    pulled, own = inner(form, boxes), pick(chosen, boxes)
+    count = max(len(pulled), len(own))
+    rows = np.broadcast_to(pulled, (count, *pulled.shape[1:]))
+    out = np.zeros((count, size, rows.shape[1]))
+    for box in range(count):
+        np.add.at(out[box], own[box if len(own) > 1 else 0], rows[box].T)
+    return out.swapaxes(1, 2)
 
 
 def transfer(node: Node, ranges: Mapping[str, Range], support: Support = Support.AREA) -> Transfer:
@@ -170,11 +172,7 @@ def source(lo: Array, hi: Array) -> Transfer:
 def _map(op: Map, reach: Array, size: int) -> Transfer:
     """A map, with what its pull loses; nothing is charged where nothing can be lost."""
     lost = op.pull_error(reach)
-    none = np.zeros((1, lost.plain.shape[1]))
-
-    def pull(form: Array, boxes: Array | None) -> Array:
-        return op.pull(form, size)
-
+    none, pull = np.zeros((1, lost.plain.shape[1])), partial(_by_map, op, size)
     if not (lost.plain.any() or lost.error.any() or lost.floor.any()):
         return Transfer(pull, none, none, np.zeros(1))
     return charged(pull, lost.plain, none, lost.error, lost.floor)
@@ -187,7 +185,7 @@ def _activation(op: Activation, lo: Array, hi: Array, support: Support) -> Trans
     step = _band(band, np.take_along_axis(reach, chosen, axis=1))
     copies = int(max(np.bincount(row).max() for row in chosen))
     error = gamma(copies) * SLACK * np.take_along_axis(reach, chosen, axis=1) + TINY
-    pull = _by_choice(step.pull, chosen, int(lo.shape[1]))
+    pull = partial(_by_choice, step.pull, chosen, int(lo.shape[1]))
     return replace(step, pull=pull, signed=down(step.signed - error * SLACK))
 
 
@@ -204,7 +202,8 @@ def _band(band: Band, reach: Array) -> Transfer:
     steep = np.maximum(_inexact(band.lower_slope), _inexact(band.upper_slope))
     error = inflate(steep, UNIT * SLACK) * reach
     floor = TINY * reach.sum(axis=1) * SLACK
-    return charged(_by_band(band.lower_slope, band.upper_slope), plain, gap, error, floor)
+    pull = partial(_by_band, band.lower_slope, band.upper_slope)
+    return charged(pull, plain, gap, error, floor)
 
 
 def _inexact(slope: Array) -> Array:

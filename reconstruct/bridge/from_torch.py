@@ -53,10 +53,18 @@ def from_torch(module: torch.nn.Module, example: Any) -> Network:
     names = _constants(program, graph)
     source = _walk(program, graph, names)
     graph.shapes[source] = tuple(rows.shape[1:])
-    result = graph.node("Identity", [names[_output(program)]], graph.fresh("result"))
+    (end,) = [node.args[0] for node in program.graph.nodes if node.op == "output"]
+    if len(end) != 1:
+        raise UnsupportedError(f"a module of one output is needed, but this has {len(end)}")
+    result = graph.node("Identity", [names[str(end[0].name)]], graph.fresh("result"))
     graph.outputs[result] = None
     content = graph.model(source).SerializeToString()
-    network = _with_eps(read_onnx(content, Around(Path(), Budget(read_limit()))), graph.eps)
+    network = read_onnx(content, Around(Path(), Budget(read_limit())))
+    # the eps of a norm need not be a float32 number as in ONNX
+    norms: dict[str, Any] = {name: network.node(name).op for name in graph.eps}
+    network = network.with_ops(
+        {name: replace(op, eps=graph.eps[name]) for name, op in norms.items()}
+    )
     network = replace(network, metadata={**network.metadata, "module": type(module).__name__})
     _compare(torch, frozen, network, rows)
     return network
@@ -197,20 +205,6 @@ def _named(value: Any, names: Mapping[str, str]) -> Any:
 def _shape(node: Any) -> tuple[int, ...]:
     value = node.meta["val"]
     return tuple(int(n) for n in (value[0] if isinstance(value, tuple) else value).shape)
-
-
-def _output(program: Any) -> str:
-    (result,) = [node for node in program.graph.nodes if node.op == "output"]
-    values = result.args[0]
-    if len(values) != 1:
-        raise UnsupportedError(f"a module of one output is needed, but this has {len(values)}")
-    return str(values[0].name)
-
-
-def _with_eps(network: Network, eps: Mapping[str, float]) -> Network:
-    """The norms with the eps of the module, which need not be a float32 number as in ONNX."""
-    exact: dict[str, Any] = {n.name: n.op for n in network.nodes if n.name in eps}
-    return network.with_ops({name: replace(op, eps=eps[name]) for name, op in exact.items()})
 
 
 def _compare(torch: Any, module: Any, network: Network, rows: Any) -> None:

@@ -38,30 +38,20 @@ def difference_network(target: Network, candidate: Network) -> Network:
     the diagonal and a sum, both exact in real arithmetic.
     """
     require_same_ends(target, candidate)
-    first, second = _prefixed(target, TARGET), _prefixed(candidate, CANDIDATE)
+    (first, g), (second, f) = _prefixed(target, TARGET), _prefixed(candidate, CANDIDATE)
     negated = Affine(sparse.csr_array(-sparse.eye_array(target.size_out, dtype=np.float64)))
-    nodes = (
-        *first,
-        *second,
-        Node(NEGATED, negated, (_rename(target, TARGET, target.output),)),
-        Node(OUTPUT, Add(), (_rename(candidate, CANDIDATE, candidate.output), NEGATED)),
-    )
-    return Network(target.size_in, nodes, OUTPUT)
+    ends = Node(NEGATED, negated, (g,)), Node(OUTPUT, Add(), (f, NEGATED))
+    return Network(target.size_in, (*first, *second, *ends), OUTPUT)
 
 
-def _prefixed(network: Network, prefix: str) -> list[Node]:
-    return [
-        Node(
-            _rename(network, prefix, node.name),
-            node.op,
-            tuple(_rename(network, prefix, name) for name in node.inputs),
-        )
-        for node in network.nodes
-    ]
+def _prefixed(network: Network, prefix: str) -> tuple[list[Node], str]:
+    """The nodes with their names behind the prefix, and the name of the output then."""
 
+    def renamed(name: str) -> str:
+        return "input" if name == network.source else f"{prefix}.{name}"
 
-def _rename(network: Network, prefix: str, name: str) -> str:
-    return "input" if name == network.source else f"{prefix}.{name}"
+    nodes = [Node(renamed(n.name), n.op, tuple(map(renamed, n.inputs))) for n in network.nodes]
+    return nodes, renamed(network.output)
 
 
 @dataclass(frozen=True)

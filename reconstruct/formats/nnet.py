@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 
 from reconstruct.errors import InputError
-from reconstruct.formats.text import decimal, text_lines, text_of
+from reconstruct.formats.text import decimal, text_of
 from reconstruct.networks import Network, Node, Scaling
 from reconstruct.numbers.arrays import Vector
 
@@ -27,7 +27,7 @@ class _Lines:
     def __init__(self, text: str) -> None:
         self._lines: Iterator[tuple[int, str]] = (
             (number, line.strip(BLANK))
-            for number, line in enumerate(text_lines(text), start=1)
+            for number, line in enumerate(text.replace("\r\n", "\n").split("\n"), start=1)
             if line.strip(BLANK) and not line.lstrip(BLANK).startswith("//")
         )
 

@@ -157,7 +157,10 @@ def _layers(arrays: Mapping[str, NDArray[Any]]) -> Network:
     parts = {key: real_array(key, value) for key, value in arrays.items() if key != "final_relu"}
     count = sum(1 for key in parts if key.startswith("W"))
     weights, biases = ([parts.get(f"{key}{i}") for i in range(1, count + 1)] for key in "Wb")
-    return Network.mlp(weights, biases, final_activation=_final_relu(arrays))
+    flag = arrays.get("final_relu", np.array(False))
+    if flag.size != 1 or flag.dtype.kind not in "biu" or int(flag.reshape(())) not in (0, 1):
+        raise InputError("array 'final_relu' must be a single true or false")
+    return Network.mlp(weights, biases, final_activation=bool(flag.reshape(())))
 
 
 def _check_keys(arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -180,13 +183,6 @@ def _check_keys(arrays: Mapping[str, NDArray[Any]]) -> None:
     if missing or lonely:
         index = min(missing | lonely)
         raise InputError(f"the .npz network lacks the weight matrix W{index}; add it")
-
-
-def _final_relu(arrays: Mapping[str, NDArray[Any]]) -> bool:
-    flag = arrays.get("final_relu", np.array(False))
-    if flag.size != 1 or flag.dtype.kind not in "biu" or int(flag.reshape(())) not in (0, 1):
-        raise InputError("array 'final_relu' must be a single true or false")
-    return bool(flag.reshape(()))
 
 
 # --- the graph form ---
@@ -277,14 +273,10 @@ def _operation(
         known = ", ".join(KINDS)
         raise InputError(f"the operation {kind!r} is unknown; known are {known}")
     for key, value in rest.items():
-        _check_setting(key, value)
+        numbers = value if isinstance(value, list) else [value]
+        if any(isinstance(n, bool) or not isinstance(n, int | float) or n != n for n in numbers):
+            raise InputError(f"{key} must be a number, but is {value!r}")
     return KINDS[kind](part, rest)
-
-
-def _check_setting(key: str, value: Any) -> None:
-    numbers = value if isinstance(value, list) else [value]
-    if any(isinstance(n, bool) or not isinstance(n, int | float) or n != n for n in numbers):
-        raise InputError(f"{key} must be a number, but is {value!r}")
 
 
 # --- resnet ---------------------------------------------------------------------------------------

@@ -39,10 +39,6 @@ def text_of(content: bytes, what: str) -> str:
     return text
 
 
-def text_lines(text: str) -> list[str]:
-    return text.replace("\r\n", "\n").split("\n")
-
-
 def parse_json(text: str, what: str) -> Any:
     """JSON whose names are said once in each object, and whose numbers float64 comes near to."""
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,6 +18,8 @@ from reconstruct.numbers.rounding import sum_error
 @dataclass(frozen=True, eq=False)
 class Box:
     """`{x : lo ≤ x ≤ hi}`; numbers stand for a cube of whatever size the network needs."""
+
+    kind: ClassVar[str] = "box"  # the word that reports use
 
     lo: Vector
     hi: Vector
@@ -69,11 +71,6 @@ class Box:
         if not isinstance(other, Box):
             return False
         return np.array_equal(self.lo, other.lo) and np.array_equal(self.hi, other.hi)
-
-    @property
-    def kind(self) -> str:
-        """The word that reports use."""
-        return "box"
 
     @property
     def size(self) -> int:

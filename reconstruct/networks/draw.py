@@ -50,10 +50,6 @@ class Weights(Enum):
             raise InputError(f"the weights must be one of {names}, but are {weights!r}") from None
 
 
-def _nothing(drawn: int) -> None:
-    pass
-
-
 @dataclass(frozen=True)
 class Sampler:
     """Draws the matrices and norms of a frozen network.
@@ -66,7 +62,7 @@ class Sampler:
     weights: Weights = Weights.GAUSSIAN
     density: float | None = None
     statistics: bool = False
-    beat: Callable[[int], None] = _nothing  # hears how many weights a tile had; may end the draw
+    beat: Callable[[int], object] = int  # hears how many weights a tile had; may end the draw
 
     def __post_init__(self) -> None:
         if isinstance(self.seed, float):

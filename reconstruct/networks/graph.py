@@ -418,18 +418,14 @@ def adjoints(
     for node in reversed(network.nodes):
         if node.name not in found:
             continue
-        pulled = _pull(node, values, found[node.name])
-        for source, rows in zip(node.inputs, pulled, strict=True):
-            found[source] = found[source] + rows if source in found else rows
+        op, rows, value = node.op, found[node.name], values[node.inputs[0]]
+        pulled = [rows] * len(node.inputs)  # of a sum
+        if isinstance(op, Map):
+            pulled = [op.pull(rows, value.shape[1])]
+        elif isinstance(op, Activation):
+            pulled = [op.pull(rows, value)]
+        elif isinstance(op, MatrixProduct):
+            pulled = op.pull(rows, *(values[name] for name in node.inputs))
+        for source, part in zip(node.inputs, pulled, strict=True):
+            found[source] = found[source] + part if source in found else part
     return found
-
-
-def _pull(node: Node, values: Mapping[str, Array], rows: Array) -> list[Array]:
-    op, value = node.op, values[node.inputs[0]]
-    if isinstance(op, Map):
-        return [op.pull(rows, value.shape[1])]
-    if isinstance(op, Activation):
-        return [op.pull(rows, value)]
-    if isinstance(op, MatrixProduct):
-        return op.pull(rows, *(values[name] for name in node.inputs))
-    return [rows] * len(node.inputs)  # a sum

@@ -45,18 +45,14 @@ def _sums(matrix: Matrix, shift: Vector) -> list[list[float]]:
 
     def added(start: int) -> list[Vector]:
         part = slice(start, start + step)
-        return _exact_sums(_exact_products(dense(matrix[:, part]), shift[part]))
+        rows, own = dense(matrix[:, part]), shift[part]
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is seen by its sum
+            factor = rows * 134217729.0  # 2^27 + 1: Veltkamp's splitting
+            high = factor - (factor - rows)
+            return _exact_sums(np.concatenate([high * own, (rows - high) * own], axis=1))
 
     found = chain(*parallel_map(added, range(0, len(shift), step)))
     return [part.tolist() for part in found] or [[0.0] * matrix.shape[0]]
-
-
-def _exact_products(rows: Array, shift: Vector) -> Array:
-    """Numbers whose sums along the rows are those of the products, twice as many."""
-    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is seen by its sum
-        factor = rows * 134217729.0  # 2^27 + 1: Veltkamp's splitting
-        high = factor - (factor - rows)
-        return np.concatenate([high * shift, (rows - high) * shift], axis=1)
 
 
 def _exact_sums(terms: Array) -> list[Vector]:

@@ -203,12 +203,11 @@ def plain_number(value: float) -> str:
     return f"{value:g}".replace("-", "−") if ordinary else pretty(f"{value:.0e}")
 
 
-def whole_numbers(axes: Axes, which: str = "x") -> None:
+def whole_numbers(axes: Axes) -> None:
     """Ticks at whole numbers only."""
     from matplotlib.ticker import MaxNLocator
 
-    axis = axes.xaxis if which == "x" else axes.yaxis
-    axis.set_major_locator(MaxNLocator(integer=True))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
 def named_rows(axes: Axes, names: Sequence[str]) -> None:

@@ -80,7 +80,24 @@ def pairs(
             progress(Step("pairs", number, count))
             pair, name = plant(kind, size, rng), f"pair_{number:03d}"
             answers.append(_write(folder.staging, name, "-".join(map(str, size)), pair))
-        _write_lists(folder.staging, answers, sizes, count)
+        pairs_of, differences = [], []
+        for name in (answer.pair for answer in answers):
+            both = [(role, f"onnx/{name}_{role}.onnx") for role in ("target", "candidate")]
+            pairs_of.append((str(both), f"vnnlib/{name}.vnnlib", TIMEOUT))
+            parts = f"onnx/{name}_difference.onnx", f"vnnlib/{name}_difference.vnnlib"
+            differences.append((*parts, TIMEOUT))
+        told = [asdict(answer) for answer in answers]
+        rows: dict[str, list[tuple[Any, ...]]] = {
+            "instances.csv": pairs_of,
+            "instances_difference.csv": differences,
+            "answers.csv": [tuple(told[0]), *(tuple(row.values()) for row in told)],
+        }
+        for name, lines in rows.items():
+            text = io.StringIO()
+            csv.writer(text, lineterminator="\n").writerows(lines)
+            (folder.staging / name).write_text(text.getvalue(), encoding="utf-8")
+        script = SCRIPT.format(sizes=sizes, count=count)
+        (folder.staging / "generate_properties.py").write_text(script, encoding="utf-8")
         folder.publish()
     return tuple(answers)
 
@@ -142,26 +159,3 @@ def _proved(pair: Planted, files: list[Path], home: Path) -> bool:
         home / "certificate.json", found, target=sources[0], candidate=sources[1], home=home
     )
     return True
-
-
-def _write_lists(
-    place: Path, answers: list[PairAnswer], sizes: tuple[tuple[int, ...], ...], count: int
-) -> None:
-    pairs_of, differences = [], []
-    for name in (answer.pair for answer in answers):
-        both = [(role, f"onnx/{name}_{role}.onnx") for role in ("target", "candidate")]
-        pairs_of.append((str(both), f"vnnlib/{name}.vnnlib", TIMEOUT))
-        parts = f"onnx/{name}_difference.onnx", f"vnnlib/{name}_difference.vnnlib"
-        differences.append((*parts, TIMEOUT))
-    told = [asdict(answer) for answer in answers]
-    rows: dict[str, list[tuple[Any, ...]]] = {
-        "instances.csv": pairs_of,
-        "instances_difference.csv": differences,
-        "answers.csv": [tuple(told[0]), *(tuple(row.values()) for row in told)],
-    }
-    for name, lines in rows.items():
-        text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows(lines)
-        (place / name).write_text(text.getvalue(), encoding="utf-8")
-    script = SCRIPT.format(sizes=sizes, count=count)
-    (place / "generate_properties.py").write_text(script, encoding="utf-8")

@@ -79,11 +79,8 @@ def split(name: str, x: NDArray[Any], y: NDArray[Any], classes: int) -> Dataset:
     order = np.random.default_rng(7).permutation(len(y))
     count = round(len(y) * 0.75)
     train, test = order[:count], order[count:]
-    return Dataset(name, *_typed(x[train], y[train]), *_typed(x[test], y[test]), classes)
-
-
-def _typed(x: NDArray[Any], y: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    return np.ascontiguousarray(x, np.float32), np.ascontiguousarray(y, np.int64)
+    x, y = np.asarray(x, np.float32), np.asarray(y, np.int64)
+    return Dataset(name, x[train], y[train], x[test], y[test], classes)
 
 
 def digits() -> Dataset:

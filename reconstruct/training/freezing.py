@@ -59,21 +59,17 @@ def tunable(module: nn.Module, what: Tuning | str, seed: int = 0) -> list[nn.Par
     if kind in (Tuning.NORMS, Tuning.NORMS_OUTPUT):
         chosen = [p for layer in norms.values() for p in (layer.weight, layer.bias)]
     if kind in (Tuning.OUTPUT, Tuning.NORMS_OUTPUT):
-        chosen += _output(module)
+        weighted = [layer for layer in module.modules() if isinstance(layer, WEIGHTED)]
+        if not weighted:
+            raise InputError(
+                f"tuning the output needs a Linear or Conv2d layer, but {type(module).__name__} "
+                f"has none"
+            )
+        chosen += weighted[-1].parameters(recurse=False)
     module.requires_grad_(False)
     for parameter in chosen:
         parameter.requires_grad_(True)
     return chosen
-
-
-def _output(module: nn.Module) -> list[nn.Parameter]:
-    weighted = [layer for layer in module.modules() if isinstance(layer, WEIGHTED)]
-    if not weighted:
-        raise InputError(
-            f"tuning the output needs a Linear or Conv2d layer, but {type(module).__name__} has "
-            f"none"
-        )
-    return list(weighted[-1].parameters(recurse=False))
 
 
 def _ahead(module: nn.Module) -> list[tuple[int, nn.Module, int]]:

@@ -99,7 +99,12 @@ def read_external(
             raise InputError(f"the tensor {tensor.name!r} holds neither true nor false")
         arrays[tensor.name] = little.astype(dtype, copy=False).reshape(tuple(tensor.dims))
     digests = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
-    _check_stated(model, digests)
+    stated = {p.key: p.value for p in model.metadata_props}.get(DIGEST)
+    if stated is not None and len(digests) == 1 and stated not in digests.values():
+        raise InputError(
+            f"the weights in {next(iter(digests))} are not those that the model was written with; "
+            "keep the two files together"
+        )
     return digests, arrays
 
 
@@ -149,15 +154,3 @@ def _content(folder: Path, location: str, budget: Budget) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise InputError(f"the weights in {path.name} cannot be read ({error.strerror})") from None
-
-
-def _check_stated(model: Any, digests: dict[str, str]) -> None:
-    stated = {p.key: p.value for p in model.metadata_props}.get(DIGEST)
-    if stated is None or len(digests) != 1:
-        return
-    ((name, found),) = digests.items()
-    if found != stated:
-        raise InputError(
-            f"the weights in {name} are not those that the model was written with; keep the "
-            "two files together"
-        )

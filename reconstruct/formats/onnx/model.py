@@ -118,19 +118,15 @@ def _parse(content: bytes) -> tuple[Any, int]:
             "the ONNX model defines functions of its own under the names of ONNX's operators; "
             "export it without functions"
         )
-    return model, _opset(model)
-
-
-def _opset(model: Any) -> int:
     versions = {int(o.version) for o in model.opset_import if o.domain in DEFAULT_DOMAIN}
     if not versions and model.ir_version < 3:  # these models meant opset 1
-        return 1
+        versions = {1}
     if len(versions) != 1:
         raise InputError(
             f"the ONNX model must state one operator set, but states {sorted(versions) or 'none'}; "
             "was it cut short?"
         )
-    return versions.pop()
+    return model, versions.pop()
 
 
 def _constants(tensors: Any, external: dict[str, Array], held: Network | None) -> dict[str, Array]:

@@ -212,8 +212,16 @@ class _Walk:
         fixed = all(v is None or isinstance(v, np.ndarray) for v in inputs)
         read, attributes = self._operator(node, name, fixed)
         kinds = tuple(self.schemas.kind(i) if i else 0 for i in node.input)
-        if not fixed and node.op_type not in EXACT:
-            self._require_own_type(inputs, kinds)
+        # Arithmetic is done in the type of the network's input or in a wider one: in a narrower
+        # one every step would round in it, which no figure of a certificate counts.
+        own = self.model.kind
+        for value, kind in zip(inputs, kinds, strict=True):
+            flows = isinstance(value, Flow | Unfinished) and node.op_type not in EXACT
+            if flows and kind not in values.WIDER[own]:
+                raise UnsupportedError(
+                    f"computes in {values.NAMES.get(kind, 'another type')}, narrower than the "
+                    f"input's {values.NAMES[own]}; export the model in one float type"
+                )
         shapes = self.schemas.outputs(node, self.values)
         what = f"the value of node {name!r}"
         stored = max((v.size for v in inputs if isinstance(v, np.ndarray)), default=0)
@@ -254,19 +262,6 @@ class _Walk:
                 else "acts on a value that depends on the network's input, but is read of constants"
             )
         return read, self.schemas.attributes(node, frozenset(found.attributes.split()))
-
-    def _require_own_type(self, inputs: list[Value | None], kinds: tuple[int, ...]) -> None:
-        """Arithmetic is done in the type of the network's input or in a wider one.
-
-        In a narrower one every step would round in it, which no figure of a certificate counts.
-        """
-        for value, kind in zip(inputs, kinds, strict=True):
-            flows = isinstance(value, Flow | Unfinished)
-            if flows and kind not in values.WIDER[self.model.kind]:
-                raise UnsupportedError(
-                    f"computes in {values.NAMES.get(kind, 'another type')}, narrower than the "
-                    f"input's {values.NAMES[self.model.kind]}; export the model in one float type"
-                )
 
     def _keep(self, name: str, value: Value, shape: tuple[int, ...] | None) -> None:
         """The value in the shape that ONNX's rules give, of which it must have the size."""

@@ -25,6 +25,7 @@ class MaxPool(Activation):
     """`y_i = max over window i of z`, channel by channel; pads take no part."""
 
     kind = "MaxPool"
+    lipschitz = 1.0
 
     geometry: Geometry
 
@@ -64,10 +65,6 @@ class MaxPool(Activation):
             other = np.where(places >= 0, z[..., places], z.dtype.type(-np.inf))
             np.maximum(result, other, out=result)
         return np.asarray(result)
-
-    @property
-    def lipschitz(self) -> float:
-        return 1.0
 
     def image(self, lo: Array, hi: Array) -> Range:
         return self(lo), self(hi)

@@ -112,10 +112,7 @@ class Relu(Kink):
     """`max(z, 0)`: exact in every arithmetic."""
 
     kind = "Relu"
-
-    @property
-    def sides(self) -> tuple[float, float]:
-        return 0.0, 1.0
+    sides = (0.0, 1.0)
 
     def __call__(self, *values: Array) -> Array:
         (z,) = values
@@ -166,6 +163,7 @@ class Clip(Unitwise):
     """
 
     kind = "Clip"
+    lipschitz = 1.0
 
     lo: float = -1.0
     hi: float = 1.0
@@ -196,10 +194,6 @@ class Clip(Unitwise):
     @property
     def piece(self) -> Piece:
         return Piece(self.lo, self.hi, 1.0)
-
-    @property
-    def lipschitz(self) -> float:
-        return 1.0
 
     def __call__(self, *values: Array) -> Array:
         (z,) = values

@@ -51,7 +51,7 @@ class Formula:
 class Smooth(Unitwise):
     """A smooth function of one number with a Lipschitz constant."""
 
-    steepest: ClassVar[float]
+    lipschitz: ClassVar[float]
     formula: ClassVar[Formula]
     dip: ClassVar[tuple[float, float, float] | None] = None
     near: ClassVar[tuple[Piece, float] | None] = None  # where it is nearly z, and how nearly
@@ -69,10 +69,6 @@ class Smooth(Unitwise):
     @property
     def rest(self) -> float:
         return 0.0 if self.near is None else self.near[1]
-
-    @property
-    def lipschitz(self) -> float:
-        return self.steepest
 
     def __call__(self, *values: Array) -> Array:
         (z,) = values
@@ -126,13 +122,13 @@ class Smooth(Unitwise):
 
     def rounding(self, computed: Array, precision: Precision) -> Array:
         """Assumed of exp, erf and tanh of the machine: a few units in the last place."""
-        return upward(ULPS * precision.unit * (1 + self.steepest * computed) + precision.tiny)
+        return upward(ULPS * precision.unit * (1 + self.lipschitz * computed) + precision.tiny)
 
 
 class Sigmoid(Smooth):
     """1/(1 + e^-z)."""
 
-    kind, steepest, limits = "Sigmoid", 0.25, (0, 1)
+    kind, lipschitz, limits = "Sigmoid", 0.25, (0, 1)
     formula = Formula(
         special.expit,
         lambda z: special.expit(z) * special.expit(-z),
@@ -143,7 +139,7 @@ class Sigmoid(Smooth):
 class Tanh(Smooth):
     """(e^z − e^-z)/(e^z + e^-z)."""
 
-    kind, steepest, limits = "Tanh", 1.0, (-1, 1)
+    kind, lipschitz, limits = "Tanh", 1.0, (-1, 1)
     formula = Formula(np.tanh, lambda z: 1 - np.tanh(z) ** 2, lambda z: 1 - 2 / (1 + (2 * z).exp()))
     near = Piece(-(2.0**-28), 2.0**-28, 1.0), 2.0**-85  # z³/3; relative to z below 2^-57
 
@@ -151,7 +147,7 @@ class Tanh(Smooth):
 class Softplus(Smooth):
     """log(1 + e^z)."""
 
-    kind, steepest = "Softplus", 1.0
+    kind, lipschitz = "Softplus", 1.0
     formula = Formula(
         lambda z: np.logaddexp(z.dtype.type(0), z), special.expit, lambda z: (1 + z.exp()).ln()
     )
@@ -161,7 +157,7 @@ class Softplus(Smooth):
 class Silu(Smooth):
     """z/(1 + e^-z)."""
 
-    kind, steepest = "Silu", 1.1
+    kind, lipschitz = "Silu", 1.1
     formula = Formula(
         lambda z: z * special.expit(z),
         lambda z: special.expit(z) * (1 + z * (1 - special.expit(z))),
@@ -174,7 +170,7 @@ class Silu(Smooth):
 class HardSwish(Smooth):
     """z·min(max(z/6 + 1/2, 0), 1): z itself from 3 on, and 0 up to −3."""
 
-    kind, steepest = "HardSwish", 1.5
+    kind, lipschitz = "HardSwish", 1.5
     formula = Formula(
         lambda z: z * np.clip(z / 6 + z.dtype.type(0.5), 0, 1),
         lambda z: np.where(np.abs(z) < 3, z / 3 + 0.5, z > 0),
@@ -196,7 +192,7 @@ class HardSwish(Smooth):
 class Gelu(Smooth):
     """z·Φ(z), Φ the normal distribution (without the approximation by tanh)."""
 
-    kind, steepest, far = "Gelu", 1.13, 12  # 13·Φ(−12) < 10^-30 < 2^-80
+    kind, lipschitz, far = "Gelu", 1.13, 12  # 13·Φ(−12) < 10^-30 < 2^-80
     formula = Formula(
         lambda z: z * _normal(z), lambda z: _normal(z) + z * _density(z), lambda z: z * _phi(z)
     )

@@ -29,6 +29,7 @@ class Softmax(Activation):
     """Unit `r·width + i` is entry i of row r, of `rows` rows."""
 
     kind = "Softmax"
+    lipschitz = 0.5
 
     width: int
     rows: int = 1
@@ -73,10 +74,6 @@ class Softmax(Activation):
             least, most = np.maximum(down(least), 0.0), np.minimum(up(most), 1.0)
         least = np.where(np.isnan(least), 0.0, least).reshape(lo.shape)
         return least, np.where(np.isnan(most), 1.0, most).reshape(hi.shape)
-
-    @property
-    def lipschitz(self) -> float:
-        return 0.5
 
     def carried(self, error: Array) -> Array:
         rows = self._rows(error)
