@@ -22,6 +22,7 @@ import json
 import sys
 from collections.abc import Iterator
 from fractions import Fraction
+from functools import reduce
 from itertools import pairwise
 from pathlib import Path
 
@@ -41,7 +42,8 @@ def require(true: bool, why: str, code: int = 1) -> None:
         raise Refused(why, code)
 
 
-# --- reading: a network is a list of ("map", W, b), ("scale", s, t) and ("relu", name) ------------
+# --- reading: a network is a list of steps, the names of what they add up, and of what they make --
+# A step is ("map", W, b), ("scale", s, t), ("relu", name), ("rows", slice) or ("sum",).
 
 
 def read_network(entry: dict, folder: Path) -> tuple[int, list]:
@@ -63,7 +65,7 @@ def read_nnet(content: bytes) -> tuple[int, list]:
         steps += [("map", weight, bias[:, 0]), ("relu", f"act{number}")]
         at += 2 * m
     require(at == len(rows), "there is more than the sizes say", 2)
-    return sizes[0], steps[:-1]
+    return sizes[0], [(step, [str(i)], str(i + 1)) for i, step in enumerate(steps[:-1])]
 
 
 def read_onnx(content: bytes) -> tuple[int, list]:
@@ -72,7 +74,7 @@ def read_onnx(content: bytes) -> tuple[int, list]:
     known = {t.name: onnx.numpy_helper.to_array(t) for t in graph.initializer}
     (inside,) = (i for i in graph.input if i.name not in known)
     shape = [d.dim_value for d in inside.type.tensor_type.shape.dim]
-    flow, size, steps = inside.name, int(np.prod(shape[1:])), []
+    size, steps = int(np.prod(shape[1:])), []
     row = shape[-1] == size  # one row of numbers, on which constants act unit by unit
     for node in graph.node:
         extra = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
@@ -80,19 +82,22 @@ def read_onnx(content: bytes) -> tuple[int, list]:
             require(extra["to"] == 11, "casts to other types than float64", 3)
             known[node.output[0]] = known[node.input[0]].astype(np.float64)
             continue
-        require(node.input[0] == flow and len(node.output) == 1, "not a chain of layers", 3)
-        require(all(name in known for name in node.input[1:]), "not a chain of layers", 3)
+        taken = [name for name in node.input if name not in known]
+        require(taken == node.input[: len(taken)] and len(node.output) == 1, "a constant first", 3)
+        require(len(taken) == 1 or node.op_type in ("Add", "Sum"), "values not just added", 3)
         require(node.domain in ("", "ai.onnx"), "operators of others", 3)
-        rest = [known[name] for name in node.input[1:]]
+        rest, step = [known[name] for name in node.input[len(taken) :]], ("sum",)
         if node.op_type in ("Flatten", "Reshape"):
             last = rest[0].tolist()[1:] if rest else [extra.get("axis", 1) * -1]
             require(len(last) == 1 and last[0] in (-1, size), "another shape than one row", 3)
             row = True
         else:
             require(row, "values that are no row of numbers", 3)
-            steps.append(one_onnx(node.op_type, rest, extra, node.name or node.output[0]))
-        flow = node.output[0]
-    require([o.name for o in graph.output] == [flow], "the output is another value", 3)
+            step = one_onnx(node.op_type, rest, extra, node.name or node.output[0])
+        steps.append((step, taken, node.output[0]))
+    made = [inside.name, *(name for _, _, name in steps)]
+    require(len(set(made)) == len(made) and steps[0][1] == made[:1], "a value made twice", 2)
+    require([o.name for o in graph.output] == made[-1:], "the output is another value", 3)
     return size, steps
 
 
@@ -107,6 +112,10 @@ def one_onnx(kind: str, rest: list, extra: dict, name: str) -> tuple:
     elif kind in ("Gemm", "MatMul"):
         weight = rest[0] if extra.pop("transB", 0) else rest[0].T
         step = ("map", weight, vector(rest[1]) if len(rest) > 1 else np.zeros(len(weight)))
+    elif kind in ("Add", "Sum") and not rest:
+        step = ("sum",)
+    elif kind == "Slice" and len(rest) == 3 and rest[2].tolist() == [1]:
+        step = ("rows", slice(*(int(end.item()) for end in rest[:2])))
     elif kind in ("Add", "Sub"):
         shift = vector(rest[0]) * (1 if kind == "Add" else -1)
         step = ("scale", np.ones(len(shift)), shift)
@@ -135,13 +144,17 @@ def exact(values: np.ndarray) -> tuple[np.ndarray, int]:
     return whole.astype(object) << (exponent - 53 - low).astype(object), -low
 
 
+def added(one: tuple[np.ndarray, int], two: tuple[np.ndarray, int]) -> tuple[np.ndarray, int]:
+    require(one[0].shape == two[0].shape, "sizes that do not fit", 2)
+    top = max(one[1], two[1])
+    return (one[0] << (top - one[1])) + (two[0] << (top - two[1])), top
+
+
 def shifted(form: tuple[np.ndarray, int], constant: np.ndarray) -> tuple[np.ndarray, int]:
     """The form A h + c with a constant added to c, its last column."""
-    (whole, k), (more, other) = form, exact(constant)
-    top = max(k, other)
-    whole = whole << (top - k)
-    whole[:, -1] += more << (top - other)
-    return whole, top
+    whole = np.zeros_like(form[0])
+    whole[:, -1], k = exact(constant)
+    return added(form, (whole, k))
 
 
 def compose(size: int, steps: list, cuts: list[str], powers: dict) -> list:
@@ -151,8 +164,10 @@ def compose(size: int, steps: list, cuts: list[str], powers: dict) -> list:
     """
     segments, hidden = [], []
 
-    form = exact(np.eye(size, size + 1))
-    for kind, *rest in steps:
+    forms = {steps[0][1][0]: exact(np.eye(size, size + 1))}
+    for (kind, *rest), taken, name in steps:
+        require(set(taken) <= set(forms), "a value that is not there behind the last cut", 3)
+        form = reduce(added, (forms[other] for other in taken))
         if kind == "map":
             (weight, k), (whole, other) = exact(rest[0]), form
             require(weight.shape[1] == len(whole), "sizes that do not fit", 2)
@@ -161,14 +176,17 @@ def compose(size: int, steps: list, cuts: list[str], powers: dict) -> list:
             factor, k = exact(rest[0])
             require(len(factor) == len(form[0]), "sizes that do not fit", 2)
             form = shifted((form[0] * factor[:, None], form[1] + k), rest[1])
-        elif rest[0] in cuts:
+        elif kind == "rows":
+            form = form[0][rest[0]], form[1]
+        elif kind == "relu" and rest[0] in cuts:
             count = len(form[0])
             gain = 2.0 ** np.array(powers.get(rest[0], [0] * count))[:, None]
             (factor, k), (whole, other) = exact(gain), form
             segments.append(((whole * factor, k + other), hidden))
-            form, hidden = exact(np.eye(count, count + 1) / gain), []
-        else:
+            forms, form, hidden = {}, exact(np.eye(count, count + 1) / gain), []
+        elif kind == "relu":
             hidden.append(floats(form))
+        forms[name] = form
     return [*segments, (form, hidden)]
 
 
@@ -297,7 +315,7 @@ def check(folder: Path) -> tuple[float, float]:
     )
     require(size == other == len(lo) == len(hi) and bool((lo <= hi).all()), "domain: its size")
     pairs = document["alignment"]
-    names = [rest[0] for kind, *rest in target if kind == "relu"]
+    names = [rest[0] for (kind, *rest), _, _ in target if kind == "relu"]
     require([ours for ours, _ in pairs] == names, "the target is cut at all of its ReLUs", 3)
     powers = document["scales"]
     whole = all(type(e) is int for row in powers.values() for e in row)

@@ -374,14 +374,15 @@ def _clip(graph: _Graph, call: _Call, node: str, shape: Shape) -> Flow:
 
 
 def _arithmetic(graph: _Graph, call: _Call, node: str, shape: Shape) -> Flow:
-    """Add, Sub, Mul, Div: of two values (Add alone), or of a value and a constant."""
+    """Add, Sub, Mul, Div: of values (Add and Sum alone), or of a value and a constant."""
     call.end()
     flows = [name for name in call.inputs if name in graph.flows]
-    if len(flows) == 2:
-        second, other = graph.flows[flows[1]]
-        if call.kind != "Add" or shape != other:
-            raise NotPlain("two values that are not just added")
-        return graph.emit(call.name, Add(), (node, second), shape)
+    if len(flows) > 1 or call.kind == "Sum":
+        given = [graph.flows[name] for name in flows]
+        same = len(flows) == len(call.inputs) and all(other == shape for _, other in given)
+        if call.kind not in ("Add", "Sum") or not same:
+            raise NotPlain("values that are not just added")
+        return graph.emit(call.name, Add(), tuple(each for each, _ in given), shape)
     place = call.inputs.index(flows[0])
     constant = graph.array(call, 1 - place).astype(np.float64)
     fits = np.broadcast_shapes(shape, constant.shape) == shape
@@ -492,7 +493,7 @@ READERS: dict[str, Callable[[_Graph, _Call, str, Shape], Flow]] = {
     "AveragePool": _average,
     "GlobalAveragePool": _average,
     "ReduceSum": _reduce_sum,
-    **dict.fromkeys(("Add", "Sub", "Mul", "Div"), _arithmetic),
+    **dict.fromkeys(("Add", "Sum", "Sub", "Mul", "Div"), _arithmetic),
     **dict.fromkeys(("Reshape", "Flatten", "Identity"), _reshaped),
     "Gather": _gather,
     "Pad": _pad,

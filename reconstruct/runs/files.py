@@ -27,6 +27,7 @@ from reconstruct.formats import Origin, load, save
 from reconstruct.formats.files import naming, sha256_file, write_atomically, written_whole
 from reconstruct.formats.onnx.write import write_guarded
 from reconstruct.networks import LiveNorm, Network, Norm, in_blocks
+from reconstruct.networks.blocks import COARSE, TREE
 from reconstruct.networks.normal_form import fold_norms
 from reconstruct.pipeline import Result
 from reconstruct.progress import Progress, Step, silent
@@ -59,7 +60,8 @@ class Forms:
 
     def spelled(self, network: Network) -> Network:
         """The network with its sums as they are written."""
-        return in_blocks(network) if self.blocks else network
+        tree = TREE if self.dtype == np.float32 else COARSE
+        return in_blocks(network, tree) if self.blocks else network
 
 
 def write_networks(folder: Path, result: Result, forms: Forms) -> Network:

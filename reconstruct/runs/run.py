@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from math import inf
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -31,6 +31,7 @@ from reconstruct.formats.onnx.write import require_writable
 from reconstruct.khatri_rao import Solver, ranks
 from reconstruct.khatri_rao.solve import as_solver
 from reconstruct.networks import Activation, Box, LiveNorm, Network, Points
+from reconstruct.networks.blocks import long_sums
 from reconstruct.networks.draw import Weights
 from reconstruct.numbers.given import at_least, number, precision
 from reconstruct.numbers.parallel import one_blas_thread, physical_memory
@@ -157,6 +158,7 @@ def run(
         construction = Wide(width_for(ours, place, method, float32_error))
     drawn = {name: value for name, value in drawing.items() if value is not None}
     own = _frozen(ours, frozen, construction, drawn, memory, notify, limited)
+    forms = replace(forms, blocks=forms.blocks or long_sums(own.network))
     method = given.method(bounds, own.network, kind)
     require_writable(own.network, kind)
 

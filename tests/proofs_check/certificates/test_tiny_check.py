@@ -103,7 +103,7 @@ def test_it_is_independent_and_short() -> None:
     lines = [
         text.strip() for number, text in enumerate(SOURCE.splitlines(), 1) if number not in inside
     ]
-    assert sum(bool(text) and not text.startswith("#") for text in lines) <= 250
+    assert sum(bool(text) and not text.startswith("#") for text in lines) <= 265
 
 
 # --- forgeries ------------------------------------------------------------------------------------
