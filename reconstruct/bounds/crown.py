@@ -33,18 +33,9 @@ from reconstruct.networks import Activation, Map
 from reconstruct.networks.activations import Band, Support
 from reconstruct.networks.graph import Network, Node
 from reconstruct.networks.maps import Affine
+from reconstruct.numbers import rounding
 from reconstruct.numbers.arrays import Array, Matrix, Range
-from reconstruct.numbers.rounding import (
-    SLACK,
-    TINY,
-    UNIT,
-    down,
-    gamma,
-    inflate,
-    magnitude,
-    midpoint,
-    up,
-)
+from reconstruct.numbers.rounding import SLACK, TINY, UNIT, down, gamma, inflate, magnitude, up
 
 # The linear part of a node, transposed: from coefficients of its value to its input's. The second
 # argument says of which boxes they are, None of all.
@@ -165,7 +156,7 @@ def transfer(node: Node, ranges: Mapping[str, Range], support: Support = Support
 def source(lo: Array, hi: Array) -> Transfer:
     """The input itself: `Λ·x ≥ Λ·mid − |Λ|·rad` on the box."""
     with np.errstate(all="ignore"):
-        mid, rad = midpoint(lo, hi)
+        mid, rad = rounding.midpoint(lo, hi)
         return charged(as_is, mid, -rad, np.zeros_like(mid), np.zeros(1))
 
 

@@ -6,10 +6,10 @@ Rests on proofs_check: active-relu-is-identity.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 
@@ -96,10 +96,8 @@ class Ranges:
         return best[: len(forms)], -best[len(forms) :]
 
 
-class Linker(Protocol):
-    """Finds a swap for an activation's units; called when the bounds of its input are known."""
-
-    def __call__(self, state: Ranges, node: Node, /) -> Swap | None: ...
+# Finds a swap for an activation's units; called when the bounds of its input are known.
+Linker: TypeAlias = Callable[[Ranges, Node], Swap | None]
 
 
 def propagate(

@@ -103,20 +103,16 @@ class Reach:
         lo, hi = np.empty(len(offsets)), np.empty(len(offsets))
 
         def one(tile: Tile) -> tuple[slice, Range]:
-            return tile[0], self._tile(name, *tile[1:])
+            if self.parts is not None:  # the boxes that there are say more than their hull
+                return tile[0], self.parts.worst_functionals(name, *tile[1:])
+            low, high = self.whole.functionals(name, *tile[1:])
+            return tile[0], (low[0], high[0])
 
         with one_blas_thread():
             for part, found in parallel_map(one, propagation.tiles(forms, offsets, step)):
                 lo[part], hi[part] = found
                 progress(Step(f"bounds of {name}", part.stop, len(offsets)))
         return lo, hi
-
-    def _tile(self, name: str, forms: Array, offsets: Array) -> Range:
-        """The same for some rows: on the boxes that there are, which say more than their hull."""
-        if self.parts is not None:
-            return self.parts.worst_functionals(name, forms, offsets)
-        low, high = self.whole.functionals(name, forms, offsets)
-        return low[0], high[0]
 
     def windows(self, name: str, kernel: Array, index: Array) -> Range:
         """Bounds of `kernel · v[index]` at the worst position, row by row, by intervals.

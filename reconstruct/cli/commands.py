@@ -189,27 +189,22 @@ def export(options: Namespace) -> int:
 
         made_files = write_adapter(options.peft, options.output, force=options.force)
         files = {path.stem: str(path) for path in made_files}
-    else:
-        files = _question(options)
+    else:  # the question of equality, for verifiers of other people
+        from reconstruct.equivalence.export import export as write_question
+        from reconstruct.reports.folder import OutputFolder
+
+        pair = rc.load(options.target), rc.load(options.candidate)
+        domain, size = rc.load_domain(options.domain, pair[0].size_in), options.tolerance
+        if not isinstance(domain, rc.Box):
+            raise rc.InputError(
+                "a VNN-LIB property speaks of one box, but the domain is made of data; give LO,HI"
+            )
+        with OutputFolder(options.output, force=options.force) as folder:
+            made = write_question(*pair, domain=domain, tolerance=size, folder=folder.staging)
+            folder.publish()
+        files = {role: str(folder.path / staged.name) for role, staged in asdict(made).items()}
     _answer(options, files, "\n".join(files.values()))
     return 0
-
-
-def _question(options: Namespace) -> dict[str, str]:
-    """The question of equality, for verifiers of other people."""
-    from reconstruct.equivalence.export import export as write_question
-    from reconstruct.reports.folder import OutputFolder
-
-    target, candidate = rc.load(options.target), rc.load(options.candidate)
-    domain = rc.load_domain(options.domain, target.size_in)
-    if not isinstance(domain, rc.Box):
-        raise rc.InputError("a VNN-LIB property speaks of one box, but the domain is made of data")
-    with OutputFolder(options.output, force=options.force) as folder:
-        files = write_question(
-            target, candidate, domain=domain, tolerance=options.tolerance, folder=folder.staging
-        )
-        folder.publish()
-    return {role: str(folder.path / staged.name) for role, staged in asdict(files).items()}
 
 
 def pairs(options: Namespace) -> int:

@@ -82,6 +82,11 @@ class Task:
         """A bound of |h|, entry by entry."""
         return magnitude(*self.ends)
 
+    @property
+    def rational(self) -> ExactMap:
+        """The map over the rationals: as it was asked for, or of the floats that it has."""
+        return self.exact or ExactMap.of(self.weight, self.bias)
+
     def with_map(self, weight: NDArray[np.float64], bias: Vector) -> Task:
         """The same inputs, another map."""
         return replace(self, weight=weight, bias=bias, exact=None, examples=None)

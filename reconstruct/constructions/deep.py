@@ -38,7 +38,6 @@ from reconstruct.constructions import chain as chains
 from reconstruct.constructions.chain import Chain, ChainPlan, Link, LinkScale, Reals, ShiftedChain
 from reconstruct.constructions.construction import (
     Construction,
-    ExactMap,
     ExactNorm,
     GroupSolution,
     LayerSolution,
@@ -461,7 +460,7 @@ def _exactly(
     Spare width leaves entries of a block free; taking them from the float64 solution keeps the
     exact one beside it.
     """
-    exact = task.exact or ExactMap.of(task.weight, task.bias)
+    exact = task.rational
     bits = height(chain, len(task.weight))
     if bits > LIMITS.bits:
         return f"exact numbers would have about {bits:.0e} bits: use larger blocks", None
@@ -479,7 +478,7 @@ def _exactly(
         if link.carry is not None:
             B = (B * sigma) @ rationals(link.carry)
     said = "over the rationals B_i diag(s_i) A_i == W^(i) for every block"
-    return said, exact_norms(chain, scales[::-1], task, exact)
+    return said, exact_norms(chain, scales[::-1], task)
 
 
 def height(chain: Chain, rows: int, entry_bits: float = 30.0) -> float:
@@ -495,9 +494,7 @@ def height(chain: Chain, rows: int, entry_bits: float = 30.0) -> float:
     return longest
 
 
-def exact_norms(
-    chain: Chain, scales: Sequence[Array], task: Task, exact: ExactMap
-) -> tuple[ExactNorm, ...]:
+def exact_norms(chain: Chain, scales: Sequence[Array], task: Task) -> tuple[ExactNorm, ...]:
     """The rational norms: shifts from the exact values, each taken back exactly one layer later."""
     norms: list[ExactNorm] = []
     linear, constant = np.zeros((0, 0), dtype=object), np.zeros(0, dtype=object)
@@ -517,4 +514,4 @@ def exact_norms(
         linear, constant = slope * values, slope * shift
     met = rationals(chain.end.kernel) @ constant + rationals(chain.end.bias)
     one = [Fraction(1)] * len(met)
-    return (*norms, exact_norm(chain.end.norm, one, exact.bias - met))
+    return (*norms, exact_norm(chain.end.norm, one, task.rational.bias - met))

@@ -25,13 +25,7 @@ import numpy as np
 
 from reconstruct.constructions import sites
 from reconstruct.constructions.chain import Chain, End, Link, Shift, find_shift
-from reconstruct.constructions.construction import (
-    Construction,
-    ExactMap,
-    SitePlan,
-    SiteSolution,
-    Task,
-)
+from reconstruct.constructions.construction import Construction, SitePlan, SiteSolution, Task
 from reconstruct.constructions.sites import Blueprint, LayerPlan, Site, hidden_width
 from reconstruct.constructions.wide import WidePlan, channels, two_norms
 from reconstruct.errors import InputError
@@ -148,9 +142,9 @@ class GroupedPlan(SitePlan):
         solution = solution.replace(shape=(m, k), rank=m * k if full else solution.rank)
         whole = replace(tasks[0], bias=np.concatenate([part.bias for part in tasks]))
         if solution.rationals is not None:
-            exact = [part.exact or ExactMap.of(part.weight, part.bias) for part in tasks]
+            exact = [part.rational for part in tasks]
             biases = np.concatenate([part.bias for part in exact])
-            whole = replace(whole, exact=ExactMap(exact[0].weight, biases))
+            whole = replace(whole, exact=replace(exact[0], bias=biases))
         hidden = _placed(blocks, tasks, s)
         return SiteSolution.joined(site, [two_norms(blocks.layers, whole, solution, hidden)])
 

@@ -40,13 +40,7 @@ import numpy as np
 
 from reconstruct.constructions import sites
 from reconstruct.constructions.chain import ChainPlan, find_shift
-from reconstruct.constructions.construction import (
-    ExactMap,
-    ExactNorm,
-    LayerSolution,
-    SiteSolution,
-    Task,
-)
+from reconstruct.constructions.construction import ExactNorm, LayerSolution, SiteSolution, Task
 from reconstruct.constructions.sites import Blueprint, LayerPlan, Site, hidden_width
 from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.khatri_rao import Solver, solve
@@ -160,7 +154,7 @@ class LivePlan(ChainPlan):
         """Without eps, over the rationals: shifts for every input, and f = g by ==."""
         assert self.behind is not None
         (M1, c1), (M2, c2) = (map(rationals, (op.kernels[0], op.channel_bias)) for op in maps)
-        aim, slope = task.exact or ExactMap.of(task.weight, task.bias), Fraction(piece.slope)
+        aim, slope = task.rational, Fraction(piece.slope)
         # of what Q leaves, all rows but the last are a basis
         outer, wanted, gap = (
             (_mean_free(part)[:-1] if self.behind.centred else part)

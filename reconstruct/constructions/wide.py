@@ -25,7 +25,6 @@ from reconstruct.constructions import sites
 from reconstruct.constructions.chain import Chain, ChainPlan, Shift
 from reconstruct.constructions.construction import (
     Construction,
-    ExactMap,
     ExactNorm,
     GroupSolution,
     LayerSolution,
@@ -130,7 +129,7 @@ def solve_two_layers(
     """The norms that make a chain of one link compute `task.weight·h + task.bias`."""
     M1, M2, W = layers.first.entry, layers.end.kernel, task.weight
     if solver.rational:
-        W = (task.exact or ExactMap.of(task.weight, task.bias)).weight
+        W = task.rational.weight
     apart = solve_apart(M1, M2, W, solver, progress)
     solution = apart or solve(M1, M2, W, solver, progress=progress)
     if solution.solved and not solver.rational:
@@ -147,7 +146,7 @@ def two_norms(layers: Chain, task: Task, solution: Solution, hidden: Shift) -> G
     system = LayerSolution.of(task, solution, hidden.largest)
     if solution.rationals is None:
         return GroupSolution(norms, (system,))
-    exact = task.exact or ExactMap.of(task.weight, task.bias)
+    exact = task.rational
     scales = np.array(solution.rationals, dtype=object)
     first, second = _effective(layers, exact.bias, scales, hidden)
     return GroupSolution(norms, (system,), (exact_norm(one, *first), exact_norm(two, *second)))

@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reconstruct.errors import InputError
-from reconstruct.formats.files import LIMITS, as_path, contents, format_suffix, naming
+from reconstruct.formats.files import LIMITS, as_path, contents, decimal, format_suffix, naming
 from reconstruct.formats.labelled import Images, read_labelled
 from reconstruct.formats.npz import Arrays, read_arrays, real_array
-from reconstruct.formats.text import decimal
 from reconstruct.formats.vnnlib import read_vnnlib
 from reconstruct.networks import Box, Points
 from reconstruct.numbers.given import at_least

@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reconstruct.errors import InputError, MissingDependencyError
-from reconstruct.formats.files import Budget, contents, naming, read_bytes, read_limit
-from reconstruct.formats.text import decimal
+from reconstruct.formats.files import Budget, contents, decimal, naming, read_bytes, read_limit
 
 Pixels: TypeAlias = "NDArray[np.uint8]"
 

@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 
 from reconstruct.errors import InputError
-from reconstruct.formats.text import decimal, text_of
+from reconstruct.formats.files import decimal, text_of
 from reconstruct.networks import Network, Node, Scaling
 from reconstruct.numbers.arrays import Vector
 

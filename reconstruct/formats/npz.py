@@ -36,8 +36,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reconstruct.errors import InputError, UnsupportedError
-from reconstruct.formats.files import LIMITS, Budget, rounded
-from reconstruct.formats.text import parse_json
+from reconstruct.formats.files import LIMITS, Budget, parse_json, rounded
 from reconstruct.networks import Add, Geometry, Network, Node, Operation, Relu, maps
 from reconstruct.networks.maps.diagonal import KEYS as NORM_KEYS
 from reconstruct.networks.operation import KINDS

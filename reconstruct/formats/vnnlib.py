@@ -24,8 +24,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from reconstruct.errors import InputError, UnsupportedError
-from reconstruct.formats.files import LIMITS
-from reconstruct.formats.text import text_of
+from reconstruct.formats.files import LIMITS, text_of
 from reconstruct.networks import Box
 from reconstruct.numbers.exact import float_beside
 

@@ -228,26 +228,20 @@ def is_solved(residual: float, tolerance: float, attainable: float, full_rank: b
 
 
 def judged(
-    operator: KhatriRao,
-    s: Array,
-    W: Matrix,
-    residual: float,
-    tolerance: float,
-    *,
-    full: bool,
-    condition: float | None,
-    R: Matrix | None = None,
+    found: Solution, operator: KhatriRao, W: Matrix, tolerance: float, R: Matrix | None = None
 ) -> Status:
-    """How a solve ended that left this residual; `full` if K may have full row rank.
+    """How a solve ended that found this.
 
     Where a method does not find the rank it gives R: no correction brings it down, so that rank is
     lost, where `Kᵀ R` vanishes to rounding.
     """
-    if is_solved(residual, tolerance, 0.0, full):
+    wide = operator.width >= operator.rows
+    full = wide if R is not None else found.rank == operator.rows
+    if is_solved(found.residual, tolerance, 0.0, full):
         return Status.SOLVED
-    if is_solved(residual, tolerance, attainable_residual(operator, s, W), full):
+    if is_solved(found.residual, tolerance, attainable_residual(operator, found.s, W), full):
         return Status.SOLVED
-    if operator.width < operator.rows:
+    if not wide:
         return Status.TOO_NARROW
     if R is not None:
         scale = np.sqrt(operator.squared_norm()) * np.linalg.norm(R)
@@ -255,7 +249,7 @@ def judged(
         full = gradient > ACCEPTED.gradient * scale
     if not full:
         return Status.RANK_DEFICIENT
-    if condition is not None and condition > ACCEPTED.condition:
+    if found.condition is not None and found.condition > ACCEPTED.condition:
         return Status.ILL_CONDITIONED
     return Status.NOT_CONVERGED
 

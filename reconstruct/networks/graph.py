@@ -248,9 +248,8 @@ class Network:
         """
 
         def ends(name: str, value: Array) -> Array:
-            return (
-                value if name == self.output else np.stack([value.min(axis=1), value.max(axis=1)])
-            )
+            low, high = value.min(axis=1), value.max(axis=1)
+            return value if name == self.output else np.stack([low, high])
 
         parts = list(self._chunks(x, {*names, self.output}, dtype, ends))
         outputs = np.concatenate([part.pop(self.output) for part in parts])

@@ -164,7 +164,7 @@ def _as_mixing(network: Network, node: Node) -> Node:
     Around images they stay as they are: a dense map of all pixels would be far too large.
     """
     op = node.op
-    if _on_images(network):
+    if any(isinstance(n.op, maps.Convolution | MaxPool) for n in network.nodes):
         return node
     if isinstance(op, maps.Diagonal):
         s, t = op.effective()
@@ -202,10 +202,6 @@ def _scale_into(network: Network, ops: dict[str, Node], name: str, s: Vector, t:
     for i, branch in enumerate(branches):
         _scale_into(network, ops, branch.name, s, t if i == 0 else np.zeros_like(t))
     return True
-
-
-def _on_images(network: Network) -> bool:
-    return any(isinstance(n.op, maps.Convolution | MaxPool) for n in network.nodes)
 
 
 def _scale_rows(weight: Matrix, s: Vector) -> Matrix:

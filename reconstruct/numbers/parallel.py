@@ -62,7 +62,13 @@ def parallel_map(function: Callable[[Item], Made], items: Iterable[Item]) -> Ite
         if count == 1 or len(ahead) < 2:
             yield from map(function, chain(ahead, left))
             return
-        pool, task = _pool(count), _quiet(function)
+        ignored: dict[str, Any] = dict(np.geterr())  # settings that do not pass over to threads
+
+        def task(item: Item) -> Made:
+            with np.errstate(**ignored):
+                return function(item)
+
+        pool = _pool(count)
         waiting: deque[Future[Made]] = deque()
         try:
             for item in chain(ahead, left):
@@ -85,18 +91,6 @@ def _pool(count: int) -> ThreadPoolExecutor:
 
 if hasattr(os, "register_at_fork"):  # a forked process has the pool but none of its threads
     os.register_at_fork(after_in_child=_pool.cache_clear)
-
-
-def _quiet(function: Callable[[Item], Made]) -> Callable[[Item], Made]:
-    """Threads ignore the floating-point errors that the caller ignores: NumPy's settings do not
-    pass over to them."""
-    ignored: dict[str, Any] = dict(np.geterr())
-
-    def inside(item: Item) -> Made:
-        with np.errstate(**ignored):
-            return function(item)
-
-    return inside
 
 
 @contextmanager

@@ -88,7 +88,6 @@ BLOCKS = Study(
         ),
         Parameter("ratio", "hidden neurons per equation", (1.0, 1.2, 1.5, 2.0), 1.0, 100),
     ),
-    seeds=3,
     trial=trial,
     findings=findings,
     panels=panels,

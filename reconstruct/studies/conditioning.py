@@ -107,7 +107,6 @@ CONDITIONING = study.Study(
             ("gaussian", "uniform", "rademacher", "sparse"),
         ),
     ),
-    seeds=3,
     trial=trial,
     findings=findings,
     panels=panels,

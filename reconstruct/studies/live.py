@@ -126,7 +126,6 @@ LIVE = study.Study(
         study.Parameter("delta", "size of frozen weights", (1e-3, 1e-6, 1e-9, 1e-12), 1e-15, 1),
         study.Parameter("ratio", "hidden units per equation", (1.5,), 1.0, 100),
     ),
-    seeds=3,
     trial=trial,
     findings=findings,
     panels=panels,

@@ -114,7 +114,6 @@ STACKED = study.Study(
             "ratio", "neurons in all, over d² + L − 1", (1.0, 1.05, 1.1, 1.2, 1.3, 1.5), 0.1, 100
         ),
     ),
-    seeds=3,
     trial=trial,
     findings=findings,
     panels=panels,

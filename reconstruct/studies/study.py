@@ -165,10 +165,10 @@ class Study:
     name: str
     question: str
     parameters: tuple[Parameter, ...]
-    seeds: int
     trial: Callable[[Point, int], Row]
     findings: Callable[[Rows], list[Finding]]
     panels: Callable[[Rows], Sequence[Panel]]
+    seeds: int = 3
     about: str = ""
 
     def grid(self, given: Mapping[str, str]) -> dict[str, tuple[Any, ...]]:

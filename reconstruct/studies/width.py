@@ -179,7 +179,6 @@ WIDTH = study.Study(
             "data", "digits, or an .npz with x and, where known, labels y", (DIGITS,), free=True
         ),
     ),
-    seeds=3,
     trial=trial,
     findings=findings,
     panels=panels,

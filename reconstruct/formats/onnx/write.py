@@ -26,16 +26,7 @@ from reconstruct.errors import InputError, UnsupportedError
 from reconstruct.formats.files import LIMITS, rounded, write_atomically, written_whole
 from reconstruct.formats.onnx.external import DataFile, holds
 from reconstruct.formats.onnx.model import import_onnx
-from reconstruct.networks import (
-    Add,
-    Geometry,
-    MatrixProduct,
-    Network,
-    Node,
-    Piece,
-    activations,
-    maps,
-)
+from reconstruct.networks import Add, MatrixProduct, Network, Node, activations, maps
 from reconstruct.networks.graph import input_shape
 from reconstruct.numbers.arrays import Array
 from reconstruct.version import __version__
@@ -388,12 +379,12 @@ def _gathered(
 # --- images ---------------------------------------------------------------------------------------
 
 
-def _window(geometry: Geometry) -> dict[str, Any]:
+def _window(geometry: maps.Geometry) -> dict[str, Any]:
     numbers = {key: getattr(geometry, key) for key in ("strides", "pads", "dilations")}
     return {"kernel_shape": geometry.kernel, **numbers}
 
 
-def _image(node: Node, geometry: Geometry, draft: Draft) -> str:
+def _image(node: Node, geometry: maps.Geometry, draft: Draft) -> str:
     return draft.shaped(node.inputs[0], (geometry.channels, geometry.height, geometry.width))
 
 
@@ -442,7 +433,7 @@ def _sum_pool(node: Node, op: maps.SumPool, draft: Draft) -> tuple[int, ...]:
     return op.channels, 1, g.positions
 
 
-def _windows(node: Node, g: Geometry, draft: Draft) -> str:
+def _windows(node: Node, g: maps.Geometry, draft: Draft) -> str:
     """channels × kernel × positions: the pixels of each window as a column."""
     pixels, made = g.height * g.width, draft.fresh(f"{node.name}/gather")
     value = draft.shaped(node.inputs[0], (g.channels, pixels))
@@ -545,7 +536,7 @@ MARGIN = "margin"
 
 def write_guarded(
     network: Network,
-    watched: Mapping[str, Piece],
+    watched: Mapping[str, activations.Piece],
     path: str | os.PathLike[str],
     dtype: Any = np.float64,
 ) -> None:
@@ -562,7 +553,7 @@ def write_guarded(
     write_onnx(network, path, dtype, finish)
 
 
-def _distances(draft: Draft, name: str, piece: Piece) -> list[str]:
+def _distances(draft: Draft, name: str, piece: activations.Piece) -> list[str]:
     """The least distance of a value's units from either end of the piece, (N, 1) each."""
     flat = draft.node("Flatten", [name], f"{name}/watched", axis=1)
     found = []

@@ -36,7 +36,7 @@ from numpy.typing import DTypeLike
 from reconstruct.khatri_rao.operator import TILES, KhatriRao, Matrix, Stored
 from reconstruct.khatri_rao.rank import LIMITS as PATTERN
 from reconstruct.khatri_rao.rank import transposed_matrix
-from reconstruct.khatri_rao.solution import Cost, Solution, judged, relative_residual
+from reconstruct.khatri_rao.solution import Cost, Solution, Status, judged, relative_residual
 from reconstruct.numbers.arrays import Array, to_dense
 from reconstruct.numbers.given import number, precision, whole
 from reconstruct.numbers.parallel import cpu_count, one_blas_thread
@@ -186,10 +186,9 @@ def _refined(
             if dtype == np.float64:
                 break
             dtype = np.dtype(np.float64)
-    wide = operator.width >= operator.rows
-    status = judged(operator, s, W, residual, tolerance, full=wide, condition=condition, R=R)
     known = (operator.map_shape, None, condition, tuple(history))
-    return Solution(s, status, inner.name, residual, *known)
+    made = Solution(s, Status.NOT_CONVERGED, inner.name, residual, *known)
+    return made.replace(status=judged(made, operator, W, tolerance, R))
 
 
 def _aim(tolerance: float, residual: float, limits: PrecisionLimits) -> float:

@@ -20,8 +20,9 @@ import numpy as np
 import scipy.linalg as la
 
 from reconstruct.errors import InputError
+from reconstruct.khatri_rao import solution
 from reconstruct.khatri_rao.operator import KhatriRao
-from reconstruct.khatri_rao.solution import EPS, Cost, Solution, judged, refine, relative_residual
+from reconstruct.khatri_rao.solution import EPS, Cost, Solution, Status, judged, refine
 from reconstruct.numbers.arrays import Array
 from reconstruct.numbers.given import number, whole
 from reconstruct.numbers.parallel import one_blas_thread, physical_memory
@@ -69,15 +70,14 @@ class Direct:
                 W,
                 np.inf,
                 lambda R: factor.solve(R.ravel()),
-                lambda s: relative_residual(operator, s, W),
+                lambda s: solution.relative_residual(operator, s, W),
                 self.refinements + 1,
             )
-        residual = history[-1] if history else relative_residual(operator, s, W)[1]
+        residual = history[-1] if history else solution.relative_residual(operator, s, W)[1]
         progress(Step("factoring", 1.0, 1.0, residual))
-        full, condition = factor.rank == operator.rows, factor.condition
-        status = judged(operator, s, W, residual, self.tolerance, full=full, condition=condition)
-        known = (operator.map_shape, factor.rank, condition, tuple(history))
-        return Solution(s, status, "direct", residual, *known)
+        known = (operator.map_shape, factor.rank, factor.condition, tuple(history))
+        found = Solution(s, Status.NOT_CONVERGED, "direct", residual, *known)
+        return found.replace(status=judged(found, operator, W, self.tolerance))
 
     def cost(self, m: int, k: int, n: int, density: float = 1.0) -> Cost:
         """The dense `K` and one factorisation of it; zeros do not help."""
