@@ -359,7 +359,13 @@ def shift_chain(
             carried = _dot(link.carry, constant) + link.bias
         values = np.asarray(real, np.float64)[:, None] * arriving
         reach = task.magnitude[: values.shape[1]]
-        terms = np.abs(np.asarray(real, np.float64)) * _row_sizes(link, typical, reach)
+        # the typical size of what each row sums, in the 2-norm; for M it is ‖M_l‖·‖h‖/√n, as if
+        # weights and values were unrelated
+        rows = _spread(dense(link.entry), reach[slice(*link.block)])
+        if link.carry is not None:
+            lengths = np.linalg.norm(dense(link.carry), axis=1)
+            rows = rows + lengths * np.linalg.norm(typical) / np.sqrt(link.carry.shape[1])
+        terms = np.abs(np.asarray(real, np.float64)) * rows
         lo, hi = task.functionals(padded(values, task.weight.shape[1]))
         # 2^-24 of the terms |M||h| besides: the slack of it, 2^-29, is far above their rounding
         size = np.abs(values) @ reach + 2.0**-24 * np.sqrt(link.width) * terms
@@ -388,19 +394,6 @@ def padded(values: Array, cols: int) -> NDArray[np.float64]:
 def _spread(rows: NDArray[np.float64], reach: Vector) -> Vector:
     """Standard deviation of `rows·x` for x uniform in a box of half-width `reach`."""
     return np.asarray(np.linalg.norm(rows * reach, axis=1) / np.sqrt(3))
-
-
-def _row_sizes(link: Link, typical: Vector, reach: Vector) -> Vector:
-    """Typical size of the terms that each row of the layer sums, in the 2-norm, of |h| before it.
-
-    For M it is ‖M_l‖·‖h‖/√n, as if weights and values were unrelated.
-    """
-    start, stop = link.block
-    own = _spread(dense(link.entry), reach[start:stop])
-    if link.carry is None:
-        return own
-    rows = np.linalg.norm(dense(link.carry), axis=1)
-    return np.asarray(own + rows * np.linalg.norm(typical) / np.sqrt(link.carry.shape[1]))
 
 
 # --- extended precision -------------------------------------------------------------------------

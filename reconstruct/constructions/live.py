@@ -122,7 +122,11 @@ class LivePlan(ChainPlan):
         M1, M2 = (to_dense(op.kernels[0]).astype(np.float64) for op in (one, two))
         if solver.rational and self.behind is not None and not (self.behind.eps or piece.lo):
             return self._exactly(task, first.norm, (one, two), piece)
-        outer, aim = self._seen(np.column_stack([task.weight, task.bias]))
+        aim = np.column_stack([task.weight, task.bias])
+        outer = np.eye(len(aim))
+        if self.behind is not None and self.behind.centred:  # U, and what that norm sees of [W | b]
+            outer = np.linalg.svd(np.ones((1, len(aim))))[2][1:]
+            aim = outer @ aim
         if self.behind is None:
             inner = self._projected(M1) / sqrt(self.norm.eps)
             aim, offset = aim[:, :-1], task.bias - two.channel_bias
@@ -172,14 +176,6 @@ class LivePlan(ChainPlan):
             return SiteSolution({name: norm}, (row,))
         rational = tuple(value / slope for value in solution.rationals)
         return SiteSolution({name: norm}, (row,), {name: ExactNorm(rational, t.rationals)})
-
-    def _seen(self, whole: Array) -> tuple[Array, Array]:
-        """U, and U [W | b]: what a norm that takes the mean away sees."""
-        m = len(whole)
-        if self.behind is None or not self.behind.centred:
-            return np.eye(m), whole
-        basis = np.linalg.svd(np.ones((1, m)))[2][1:]
-        return basis, basis @ whole
 
     def _projected(self, values: Array) -> Array:
         return values - values.mean(axis=0) if self.norm.centred else values

@@ -314,7 +314,11 @@ def _descend(product: Product, W: Array, start: int, progress: Progress) -> Fit:
     Damping falls to a fifth after a step that helped and grows fourfold after one that did not;
     near the solution more than five times that of the step before does not help.
     """
-    scales, size = _random_start(product, W, np.random.default_rng(start)), np.linalg.norm(W)
+    rng, size = np.random.default_rng(start), np.linalg.norm(W)
+    # entries around 1, scaled alike so that the product is as large as W
+    first = [1 + 0.5 * rng.normal(size=n) for n in product.widths]
+    ratio = float(size / (np.linalg.norm(product.value(first)) or 1.0))
+    scales: Scales = tuple(ratio ** (1 / product.layers) * s for s in first)
     rest = W - product.value(scales)
     history, damping = [float(np.linalg.norm(rest) / size)], 1e-3
     for number in range(1, LIMITS.steps + 1):
@@ -343,10 +347,3 @@ def _descend(product: Product, W: Array, start: int, progress: Progress) -> Fit:
     values = np.linalg.eigvalsh(K @ K.T)
     condition = float(np.sqrt(values[-1] / values[0])) if values[0] > 0 else float("inf")
     return Fit(scales, tuple(history), condition, start + 1)
-
-
-def _random_start(product: Product, W: Array, rng: np.random.Generator) -> Scales:
-    """Entries around 1, scaled alike so that the product is as large as W."""
-    scales = [1 + 0.5 * rng.normal(size=n) for n in product.widths]
-    ratio = float(np.linalg.norm(W) / (np.linalg.norm(product.value(scales)) or 1.0))
-    return tuple(ratio ** (1 / product.layers) * s for s in scales)

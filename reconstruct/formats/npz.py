@@ -146,7 +146,8 @@ def read_npz(content: bytes, budget: Budget) -> Network:
     arrays = read_arrays(content, budget)
     if "graph" in arrays:
         return network_from_graph(arrays, budget)
-    if looks_like_resnet(arrays):
+    keys = {key.removeprefix("module.") for key in arrays}
+    if "conv1.weight" in keys and any(map(BLOCK.match, keys)):  # as a ResNet's state dict has them
         return _ResNet({k: real_array(k, value) for k, value in arrays.items()}).network()
     return _layers(arrays)
 
@@ -249,17 +250,8 @@ def _name(value: Any) -> str:
 
 def _node(fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Node:
     rest = {k: v for k, v in fields.items() if k not in ("name", "op", "inputs")}
-    name = _name(fields["name"])
-    try:
-        op = _operation(fields["op"], name, rest, arrays)
-    except InputError as error:
-        raise InputError(f"node {name!r}: {error}") from None
-    return Node(name, op, tuple(_name(i) for i in fields["inputs"]))
+    name, kind = _name(fields["name"]), fields["op"]
 
-
-def _operation(
-    kind: Any, name: str, rest: dict[str, Any], arrays: Mapping[str, NDArray[Any]]
-) -> Operation:
     def part(key: str) -> NDArray[Any]:
         value, what = arrays.get(f"{name}.{key}"), f"array '{name}.{key}'"
         if value is None:
@@ -268,23 +260,21 @@ def _operation(
             raise InputError(f"{what} must hold numbers, but has {value.dtype}")
         return representable(value, what)
 
-    if kind not in KINDS:
-        known = ", ".join(KINDS)
-        raise InputError(f"the operation {kind!r} is unknown; known are {known}")
-    for key, value in rest.items():
-        numbers = value if isinstance(value, list) else [value]
-        if any(isinstance(n, bool) or not isinstance(n, int | float) or n != n for n in numbers):
-            raise InputError(f"{key} must be a number, but is {value!r}")
-    return KINDS[kind](part, rest)
+    try:
+        if kind not in KINDS:
+            known = ", ".join(KINDS)
+            raise InputError(f"the operation {kind!r} is unknown; known are {known}")
+        for key, value in rest.items():
+            given = value if isinstance(value, list) else [value]
+            if any(isinstance(n, bool) or not isinstance(n, int | float) or n != n for n in given):
+                raise InputError(f"{key} must be a number, but is {value!r}")
+        op = KINDS[kind](part, rest)
+    except InputError as error:
+        raise InputError(f"node {name!r}: {error}") from None
+    return Node(name, op, tuple(_name(i) for i in fields["inputs"]))
 
 
 # --- resnet ---------------------------------------------------------------------------------------
-
-
-def looks_like_resnet(arrays: Mapping[str, NDArray[Any]]) -> bool:
-    """Whether the arrays have the names of a ResNet's state dict."""
-    keys = {key.removeprefix("module.") for key in arrays}
-    return "conv1.weight" in keys and any(map(BLOCK.match, keys))
 
 
 BLOCK = re.compile(r"layer(\d+)\.(\d+)\.conv1\.weight")

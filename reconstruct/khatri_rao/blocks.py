@@ -101,7 +101,10 @@ def _solved(A: Array, B: Array, W: Array) -> Solution:
     weak = np.ones(len(K), dtype=bool)
     if q > equations:
         gram = K @ K.transpose(0, 2, 1)
-        inverse = _inverse(gram)
+        try:
+            inverse = np.linalg.inv(gram)
+        except np.linalg.LinAlgError:  # one of them is singular to the last bit
+            inverse = np.full_like(gram, np.nan)
         condition = np.sqrt(_norm(gram) * _norm(inverse))
         weak = ~(condition <= SQUARED)
         for _ in range(1 + REFINED):
@@ -123,14 +126,6 @@ def _solved(A: Array, B: Array, W: Array) -> Solution:
     return Solution(
         s.ravel(), status, "blocks", residual, shape, int(rank.sum()), worst, (residual,)
     )
-
-
-def _inverse(gram: Array) -> Array:
-    """The inverses; of none of them where one is singular to the last bit."""
-    try:
-        return np.asarray(np.linalg.inv(gram))
-    except np.linalg.LinAlgError:
-        return np.full_like(gram, np.nan)
 
 
 def _norm(matrices: Array) -> Vector:

@@ -111,7 +111,12 @@ def structural_obstruction(M1: Stored, M2: Stored) -> StructuralObstruction | No
     rank = int(np.count_nonzero(matched >= 0))
     if rank == m * k:
         return None
-    equations, units = _violator(pattern, matched)
+    owner, rows = np.full(n, -1), np.flatnonzero(matched >= 0)
+    owner[matched[rows]] = rows
+    # the smallest Hall violator found from the first unmatched equations
+    tried = np.flatnonzero(matched < 0)[: LIMITS.tried]
+    found = [_reachable(pattern, owner, row) for row in tried]
+    equations, units = min(found, key=lambda pair: len(pair[0]))
     density = (pattern1.nnz + pattern2.nnz) / (n * (m + k))
     return StructuralObstruction(
         rank=rank,
@@ -141,18 +146,12 @@ def transposed_matrix(M1: Any, M2T: Any, dtype: DTypeLike, units: int = 1024) ->
         high = min(low + units, len(counts))
         part = slice(start[low], start[high])
         unit = low + np.repeat(np.arange(high - low), counts[low:high])
-        _fill(
-            M1, M2T, unit, np.arange(part.start, part.stop) - start[unit], data[part], indices[part]
-        )
+        # the entries of each unit's outer product, row-major
+        offset, width = np.arange(part.start, part.stop) - start[unit], np.diff(M1.indptr)[unit]
+        i, j = M2T.indptr[unit] + offset // width, M1.indptr[unit] + offset % width
+        indices[part] = M2T.indices[i].astype(np.int64) * M1.shape[1] + M1.indices[j]
+        np.multiply(M2T.data[i], M1.data[j], out=data[part], dtype=dtype)
     return sparse.csr_array((data, indices, start.astype(kind)), shape=shape)
-
-
-def _fill(M1: Any, M2T: Any, unit: Any, offset: Any, data: Any, indices: Any) -> None:
-    """Entry `offset` of each unit's outer product, row-major."""
-    width = np.diff(M1.indptr)[unit]
-    i, j = M2T.indptr[unit] + offset // width, M1.indptr[unit] + offset % width
-    indices[:] = M2T.indices[i].astype(np.int64) * M1.shape[1] + M1.indices[j]
-    np.multiply(M2T.data[i], M1.data[j], out=data, dtype=data.dtype)
 
 
 def _pattern(matrix: Any) -> Any:
@@ -161,15 +160,6 @@ def _pattern(matrix: Any) -> Any:
     pattern.eliminate_zeros()
     pattern.data = np.ones(len(pattern.data), dtype=np.int8)
     return pattern
-
-
-def _violator(pattern: Any, matched: Indices) -> tuple[Indices, Indices]:
-    """The smallest Hall violator found from the first unmatched equations."""
-    owner = np.full(pattern.shape[1], -1)
-    rows = np.flatnonzero(matched >= 0)
-    owner[matched[rows]] = rows
-    found = [_reachable(pattern, owner, row) for row in np.flatnonzero(matched < 0)[: LIMITS.tried]]
-    return min(found, key=lambda pair: len(pair[0]))
 
 
 def _reachable(pattern: Any, owner: Indices, start: int) -> tuple[Indices, Indices]:

@@ -61,7 +61,14 @@ class Direct:
 
     def solve(self, operator: KhatriRao, W: Array, progress: Progress = silent) -> Solution:
         """Factor, solve, refine; the rank-revealing factorisation when it matters."""
-        self._check_memory(operator)
+        m, k = operator.map_shape
+        needed, present = int(self.cost(m, k, operator.width).memory), physical_memory()
+        if present is not None and needed > present:
+            raise InputError(
+                f"the direct solver would need {needed / 2**30:.1f} GiB for the dense matrix of a "
+                f"{m} × {k} map with width {operator.width}, but this machine has "
+                f"{present / 2**30:.1f} GiB; use ConjugateGradient() or Auto()"
+            )
         progress(Step("factoring", 0.0, 1.0))
         with one_blas_thread() if operator.rows <= LIMITS.one_thread else nullcontext():
             factor = factored(operator)
@@ -85,16 +92,6 @@ class Direct:
         flops = 2 * max(n, rows) * min(n, rows) ** 2
         memory = 8 * rows * (n + rows) + 16 * n * (m + k)
         return Cost(self, memory, flops / LIMITS.efficiency)
-
-    def _check_memory(self, operator: KhatriRao) -> None:
-        m, k = operator.map_shape
-        needed, present = int(self.cost(m, k, operator.width).memory), physical_memory()
-        if present is not None and needed > present:
-            raise InputError(
-                f"the direct solver would need {needed / 2**30:.1f} GiB for the dense matrix of a "
-                f"{m} × {k} map with width {operator.width}, but this machine has "
-                f"{present / 2**30:.1f} GiB; use ConjugateGradient() or Auto()"
-            )
 
 
 @dataclass(frozen=True, eq=False)
