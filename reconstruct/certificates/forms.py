@@ -426,7 +426,7 @@ class Composites(Generic[N]):
         index = np.where(windows >= 0, inside[windows], -1)
         kernel = op.spread_rows(start, stop)
         view = View.of(source, index)
-        if op.positions == 1 and len(np.unique(index[index >= 0])) == np.sum(index >= 0):
+        if op.positions == 1 and _distinct(index):
             view, kernel = self._whole(source, index[:, 0], kernel)
         matrix = np.concatenate([kernel, op.offsets[start:stop, None]], axis=1)
         return Form((view,), self.arithmetic.exact(matrix), op.positions)
@@ -453,11 +453,10 @@ class Composites(Generic[N]):
                 return direct
             if not op.geometry.plain:
                 raise _not_composed(node, "its windows look at values that are themselves composed")
-        elif source in self.sources:
-            weight = op.tile(start, stop)
+        elif (found := self._looked_through(source)) is not None and _distinct(found[1]):
+            view, weight = self._whole(*found, op.tile(start, stop))
             matrix = np.concatenate([weight, op.bias[start:stop, None]], axis=1)
-            layout = (View(self.sources[source], weight.shape[1]),)
-            return Form(layout, self.arithmetic.exact(matrix))
+            return Form((view,), self.arithmetic.exact(matrix))
         if self._wide(node):
             inner = self.form(source)
             rows = self.arithmetic.product(op.tile(start, stop), inner.matrix)
@@ -626,6 +625,11 @@ class Composites(Generic[N]):
             count = self.positions(landing)
             rows = self.network.sizes[landing] // count
             self._cache[landing] = self._compute(self.network.node(landing), 0, rows, count)
+
+
+def _distinct(index: Array) -> bool:
+    """Whether no unit is seen twice."""
+    return len(np.unique(index[index >= 0])) == int(np.sum(index >= 0))
 
 
 def places(op: Operation) -> Array | None:

@@ -64,7 +64,7 @@ class Tree:
 
 
 TREE = Tree()
-COARSE = Tree(block=64)  # in float64: half of it gains a quarter, and twice as many nodes are read
+COARSE = Tree(block=64, most=64)  # in float64: halves gain a quarter, and twice the nodes are read
 LONG = 2**11  # terms of a sum from which on float64 networks are spelled out
 
 
