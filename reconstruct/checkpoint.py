@@ -63,7 +63,12 @@ class SiteStore:
                 [name, i, norm.kind, norm.settings()]
                 for i, (name, norm) in enumerate(solution.norms.items())
             ],
-            "systems": [_as_json(row) for row in solution.systems],
+            "systems": [
+                # without long numbers; its sentence stands for the obstruction, if it had one
+                {name: getattr(row, name) for name in (*KEPT, "shift_max")}
+                | {"status": row.status.name, "said": row.message}
+                for row in solution.systems
+            ],
             "exact": {
                 name: [list(map(_hex, norm.gamma)), list(map(_hex, norm.beta))]
                 for name, norm in (solution.exact or {}).items()
@@ -90,12 +95,6 @@ KEPT = ("solver", "residual", "shape", "rank", "condition", "history", "seconds"
 
 def _norm(arrays: dict[str, Any], i: int, kind: str, settings: dict[str, Any]) -> Any:
     return KINDS[kind](lambda key: arrays[f"{i}.{key}"], settings)
-
-
-def _as_json(row: LayerSolution) -> dict[str, Any]:
-    """A row without its long numbers: its sentence stands for the obstruction, if it had one."""
-    known = {name: getattr(row, name) for name in (*KEPT, "shift_max")}
-    return {**known, "status": row.status.name, "said": row.message}
 
 
 def _row(s: Any, kept: dict[str, Any]) -> LayerSolution:

@@ -45,9 +45,8 @@ def load_domain(
     path = Path() if spelled else as_path(place, "a domain")
     at_least(size, "the number of inputs", 1)
     suffix = format_suffix(path)
-    if spelled:
-        found: Box | Points = parse_box(str(text))
-    elif suffix in FILES or _folder(text):
+    found: Box | Points
+    if suffix in FILES or (not spelled and _folder(text)):
         with naming(path) if suffix in FILES else nullcontext():
             found = read_vnnlib(contents(path)[0]) if suffix == ".vnnlib" else _read(_arrays(text))
     elif path.is_file() or suffix == ".npy":

@@ -232,7 +232,10 @@ def run_study(
         others = "study, perhaps this one with another grid or other seeds"
         folder.claim((json.dumps(asked, indent=2) + "\n").encode(), others, "study.json")
         path, kept = folder.staging / ROWS, folder.staging / "kept"
-        rows = _whole_rows(path)[: len(wanted)]
+        content = path.read_bytes() if path.exists() else b""
+        whole = content[: content.rfind(b"\n") + 1]  # a last row that was not written whole goes
+        write_atomically(path, whole)
+        rows: list[Row] = [json.loads(line) for line in whole.splitlines()[: len(wanted)]]
         for found in _found(study, wanted[ranks.from_first(lambda: len(rows)) :], jobs):
             point, seed = wanted[len(rows)]
             arrays: dict[str, Any] = {k: v for k, v in found.items() if isinstance(v, np.ndarray)}
@@ -248,14 +251,6 @@ def run_study(
         before = folder.path.glob(f"kept/{study.name}-*.npz")
         folder.publish((*folder.made(), ROWS), (f"kept/{old.name}" for old in before))
     return tuple(rows)
-
-
-def _whole_rows(path: Path) -> list[Row]:
-    """The rows that an interrupted study left; a last one that was not written whole is dropped."""
-    content = path.read_bytes() if path.exists() else b""
-    whole = content[: content.rfind(b"\n") + 1]
-    write_atomically(path, whole)
-    return [json.loads(line) for line in whole.splitlines()]
 
 
 def _found(study: Study, wanted: Sequence[tuple[dict[str, Any], int]], jobs: int) -> Iterator[Row]:
