@@ -290,6 +290,11 @@ def below(x: npt.ArrayLike) -> Floats:
     return np.negative(up, out=up)
 
 
+def upper(x: Floats) -> Floats:
+    """A non-negative expression of fewer than 2^20 roundings, from above."""
+    return above(x * (1 + 2.0**-30) + 2.0**-1050)
+
+
 def plus(first: Floats, *others: Floats) -> Floats:
     """The sum of non-negative floats, from above; 0 only where all are.
 

@@ -48,7 +48,7 @@ class Identity(Recursion):
         gap = theirs.minus(ours)
         _require(not gap.whole.nonzero().any() and not gap.radius.any(), _unequal(name))
         if node is not None:
-            self.walk.know(name, node.name, [np.zeros((1, self.target.sizes[name]))])
+            self.walk.know(name, node.name, np.zeros((1, 1, self.target.sizes[name])))
 
     def passed(self) -> None:
         """There are no errors."""

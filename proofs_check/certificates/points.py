@@ -31,9 +31,10 @@ import numpy as np
 from proofs_check.certificates.activations import Bend, Windows
 from proofs_check.certificates.affine import Form, Forms, stacked
 from proofs_check.certificates.arithmetic import Floats, Whole, above, float_above, plus, times
+from proofs_check.certificates.between import Between
 from proofs_check.certificates.curves import exponential
 from proofs_check.certificates.cuts import Cuts
-from proofs_check.certificates.ranges import Piece, added, met, needed, over_boxes, stretched
+from proofs_check.certificates.ranges import added, met, needed, over_boxes, stretched
 from proofs_check.certificates.rationals import Interval, Range, Rationals, root
 from proofs_check.certificates.reading import Claims, Witness, covers
 from proofs_check.certificates.recursion import chords
@@ -99,7 +100,7 @@ class Differences(Cuts):
         self, claims: Claims, target: Network, candidate: Network, points: Floats, bits: int
     ) -> None:
         super().__init__(claims, target, candidate)
-        self.bits, self.piece = bits, Piece(self.theirs, self.used)
+        self.bits, self.between = bits, Between(self.theirs, self.used, [None], {})
         cuts = [self.ours.nodes[name] for name in self.partner.values()]
         kept = {name for node in cuts if not _by_forms(node) for name in node.inputs}
         looked = {name for node in cuts for name in (node.name, *node.inputs)}
@@ -119,7 +120,7 @@ class Differences(Cuts):
         self.moved[ours] = lo, hi
         self.near[ours] = low, high = added((low, high), (lo, hi))
         hull = low.min(axis=0)[None], high.max(axis=0)[None]
-        self.piece.settle(theirs, *hull, np.zeros_like(hull[0]))
+        self.between.settle(theirs, *hull, np.zeros_like(hull)[:1])
 
     def cut(self, node: Node, name: str) -> None:
         ours = self.ours.nodes[name]
@@ -147,9 +148,8 @@ class Differences(Cuts):
     def inner(self, node: Node) -> None:
         """By intervals that hold at all inputs, node by node, and at each input where these leave
         a doubt."""
-        lo, hi, _ = self.piece.before(node)
-        bend = self.theirs.bend(node)
-        doubt = bend.deviation(lo[0], hi[0])
+        value, bend = self.between.until(node), self.theirs.bend(node)
+        doubt = bend.deviation(value.lo[0], value.hi[0])
         if doubt.any():
 
             def doubted(form: Form) -> Floats:

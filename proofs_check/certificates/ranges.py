@@ -25,7 +25,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from proofs_check.certificates.activations import Band, Bend, Windows
-from proofs_check.certificates.affine import Form, Forms, of_windows, windows
+from proofs_check.certificates.affine import Form, of_windows, windows
 from proofs_check.certificates.arithmetic import (
     TINY,
     UNIT,
@@ -42,13 +42,12 @@ from proofs_check.certificates.arithmetic import (
 )
 from proofs_check.certificates.rationals import Range, columns_of
 from proofs_check.certificates.report import CheckFailed, NotCheckable
-from reconstruct.networks import Box, Convolution, LiveNorm, Network, Node
+from reconstruct.networks import Box, Convolution, Network, Node
 from reconstruct.networks.activations import MaxPool, Support, Unitwise
 from reconstruct.networks.maps import Dense, Diagonal, Mixing, Placement, Select
 from reconstruct.networks.operation import Add
 
 Numbers = npt.NDArray[np.intp]
-Moved = tuple[Floats, Floats, Floats]  # a range, and how far errors move it
 Waiting = dict[str, Floats]  # coefficients that wait at a value, (boxes, rows, units)
 TILE = 2**20  # coefficients that are carried back at once
 MOST_ENTRIES = 2**28  # of a map, unrolled
@@ -237,68 +236,6 @@ def mapped(
         parts = function(np.asarray(kernel[some], dtype=np.float64), *met)
         found.append(tuple(part.reshape(len(part), -1) for part in parts))
     return [np.concatenate(parts, axis=1) for parts in zip(*found, strict=True)]
-
-
-class Piece:
-    """A network from its cuts on, node by node: where each value is while those at the cuts are in
-    their ranges, (boxes, units), and how far it moves if these are moved by errors, (n, units)."""
-
-    def __init__(self, forms: Forms, used: Collection[str]) -> None:
-        self.forms, self.values = forms, dict[str, Moved]()
-        self.wanted = set[str]()  # what an inner activation depends on
-        for node in reversed(forms.network.nodes):
-            inner = isinstance(node.op, Unitwise) and node.name in used
-            if node.name not in forms.sources and (inner or node.name in self.wanted):
-                self.wanted.update(node.inputs)
-        self.left = iter(forms.network.nodes)
-        self.last = {name: node for node in forms.network.nodes for name in node.inputs}
-
-    def settle(self, name: str, lo: Floats, hi: Floats, by: Floats) -> None:
-        """The value of a cut, or of the input; each of them before its turn comes."""
-        self.values[name] = lo, hi, by
-
-    def before(self, node: Node) -> Moved:
-        """What a node takes; it has to come behind the one that was asked for before."""
-        for other in self.left:
-            if other.name in self.wanted and other.name not in self.values:
-                taken = [self.values[name] for name in other.inputs]
-                self.values[other.name] = self._made(other, taken)
-            found = self.values[node.inputs[0]] if other is node else None
-            for name in {name for name in other.inputs if self.last[name] is other}:
-                self.values.pop(name, None)  # of wide hidden layers all values would not fit
-            if found is not None:
-                return found
-        raise NotCheckable(f"{node.name!r} does not stand behind what was looked at before")
-
-    def _made(self, node: Node, taken: list[Moved]) -> Moved:
-        op, (lo, hi, by) = node.op, taken[0]
-        if isinstance(op, Unitwise):
-            bend = self.forms.bend(node)
-            return *bend.range(lo, hi), times(by, np.full(1, bend.lipschitz))
-        if isinstance(op, MaxPool):
-            pool = Windows(op, lo.shape[1])
-            return *pool.range(lo, hi), pool.largest(by)
-        if isinstance(op, Select | Placement):
-            index = np.arange(op.start, op.stop) if isinstance(op, Select) else op.index
-            lo, hi, by = (np.where(index >= 0, part[:, index], 0.0) for part in taken[0])
-            return lo, hi, by
-        if isinstance(op, Add):
-            ends = added(*((low, high) for low, high, _ in taken))
-            return *ends, plus(*(part for _, _, part in taken))
-        if isinstance(op, Mixing):
-            bias = np.broadcast_to(np.asarray(op.bias, dtype=np.float64), (len(lo), len(op.bias)))
-            found = Tally(bias, np.zeros(bias.shape)).add(*mapped(op, product, lo, hi))
-            moved = np.zeros((len(by), len(op.bias)))
-            if by.any():  # at the input there is no error
-                (moved,) = mapped(op, lambda matrix, x: (dot(np.abs(matrix), x),), by)
-            return *found.ends(), moved
-        if isinstance(op, Diagonal):
-            scale, off, shift, doubt = self.forms.factors(node.name, op)
-            ends = stretched(lo, hi, scale, off, shift, doubt)
-            return *ends, times(by, plus(np.abs(scale), off))
-        if isinstance(op, LiveNorm):  # its line is known in forms alone
-            return np.full_like(lo, -np.inf), np.full_like(hi, np.inf), np.full_like(by, np.inf)
-        raise NotCheckable(f"{node.name!r}: {type(op).__name__} is not an operation known here")
 
 
 def stretched(

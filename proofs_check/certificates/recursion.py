@@ -6,7 +6,7 @@ A h + c of the target and A' h' + c' of the candidate,
     e_pre ≤ max|(A' − A) h + c' − c| + Σ_j (|A_j| + |A'_j − A_j|) e_j,      e = Lip(f)·e_pre.
 
 `Recursion` composes the forms, shows that inner activations stay on their lines, and takes the
-errors along (`_Walk`) on the whole domain as one box, in each arithmetic. Of what is claimed and
+errors along (`Walk`) on the whole domain as one box, in each arithmetic. Of what is claimed and
 does not follow so the errors are found on each box.
 
 What f does wrong in front of a cut is the residual of its maps and, in a format, what rounding did
@@ -30,26 +30,28 @@ Rests on proofs_check: error-recursion, layerwise-to-network, carried-errors, ac
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import inf
 
 import numpy as np
+from scipy import sparse
 
 from proofs_check.certificates import ranges
 from proofs_check.certificates.activations import Bend, Windows
 from proofs_check.certificates.affine import Form, View
 from proofs_check.certificates.arithmetic import (
+    TINY,
     UNIT,
     Floats,
-    Matrix,
     above,
     dot,
+    gamma,
     plus,
     times,
+    upper,
 )
+from proofs_check.certificates.between import Between, Kind
 from proofs_check.certificates.cuts import Cuts
-from proofs_check.certificates.evaluation import Evaluation, Kind, NoBound, upper
 from proofs_check.certificates.rationals import Interval, Range, RationalNorm, Rationals, root
 from proofs_check.certificates.reading import Claims, Segment
 from proofs_check.certificates.report import CheckFailed, NotCheckable
@@ -60,7 +62,6 @@ KINDS: dict[str, Kind] = {"float64_bound": np.float64, "float32_bound": np.float
 MOST_WORK = 2.0**41  # products: minutes
 BATCH = 64  # boxes at once
 HELD = 2**20  # values of a layer on the boxes of a batch: each of some tens of arrays has 8 MiB
-LEAST = 2.0**-1000  # noise at least: then what underflows is far below what noises come to
 
 
 # --- cuts -----------------------------------------------------------------------------------------
@@ -68,29 +69,18 @@ LEAST = 2.0**-1000  # noise at least: then what underflows is far below what noi
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """What was compared at a cut, or at the output: the target's form, |A| and |A' − A| by parts,
-    how far the two forms are apart at the target's values, the name and the largest |z| of what the
-    cut takes; of a cut also the candidate's node and its meaning."""
+    """What was compared at a cut, or at the output: the target's form, |A| and |A' − A| over the
+    same columns, how far the two forms are apart at the target's values, the name of what the cut
+    takes; of a cut also the candidate's node and its meaning."""
 
     name: str
     form: Form
-    parts: list[tuple[View, slice]]
-    positions: int
     size: Floats
     difference: Floats
     local: Floats
     value: str
-    largest: Floats
     node: Node | None
     bend: Bend | Windows | None
-
-    def passed(self, total: Floats, behind: Floats) -> Floats:
-        """Errors behind the cut, by the Lipschitz constant: (boxes, units)."""
-        if self.bend is None:
-            return plus(total, behind)
-        if isinstance(self.bend, Windows):  # which is not rounded
-            return self.bend.largest(total)
-        return plus(times(total, np.full(total.shape, self.bend.lipschitz)), behind)
 
 
 class Recursion(Cuts):
@@ -119,7 +109,7 @@ class Recursion(Cuts):
         self.reached: dict[str, Range] = {}
         given = {name for name in KINDS if getattr(claims, name) is not None}
         names = [name for name in self.arithmetics if name in {"bound", *given}]
-        self.walk = _Walk(self, names, None)  # the whole domain as one box
+        self.walk = Walk(self, names, None)  # the whole domain as one box
 
     def run(self) -> None:
         """What is claimed of the cuts, and of the outputs, has to follow."""
@@ -131,21 +121,21 @@ class Recursion(Cuts):
     def compare(self, name: str, node: Node | None, value: str, ours: Form, theirs: Form) -> None:
         """What the two forms differ by at a cut; `value` is what the cut takes."""
         gap = theirs.minus(ours)
-        difference, size = gap.largest(), ours.over(gap.layout, ours.unit).largest()
+        ours = ours.over(gap.layout, ours.unit)
         local = np.maximum(*map(np.abs, self._range(gap, gap.floats(), gap.positions > 1)))
         bend: Bend | Windows | None = None
         if node is not None and isinstance(node.op, Unitwise):
             bend = self.theirs.bend(node)
         elif node is not None and isinstance(node.op, MaxPool):
             bend = Windows(node.op, self.target.sizes[value])
-        largest = np.maximum(*map(np.abs, self.ranges.over_all(value)))
-        found = gap.parts(), gap.positions, size, difference, local, value, largest
-        self.steps.append(Step(name, ours, *found, node, bend))
+        found = ours.largest(), gap.largest(), local, value, node, bend
+        self.steps.append(Step(name, ours, *found))
 
     def passed(self) -> None:
         """The errors behind the last cut, and the claims of its segment."""
         step, number = self.steps[-1], len(self.steps) - 1
-        before = [np.max(self.walk.errors(v.source)[0], initial=0.0) for v, _ in step.parts]
+        views = [view for view, _ in step.form.parts()]
+        before = [np.max(self.walk.errors[v.source][0], initial=0.0) for v in views]
         difference = step.difference
         figures = difference[:, :-1], difference[:, -1], before, self.walk.take(step)[0]
         names = step.name, step.name if step.node is None else step.node.name
@@ -164,31 +154,30 @@ class Recursion(Cuts):
     def inner(self, node: Node) -> None:
         """z = F h' + d, h' within e of the target's h: bounds of F h + d, widened by |F| e; by
         intervals node by node first, and by lines where these leave a doubt."""
-        lo, hi, by = self.walk.inner(node)
-        bend = self.theirs.bend(node)
-        doubt = bend.deviation(*ranges.widened(lo[0], hi[0], by[0]))
+        value, bend = self.walk.between.until(node), self.theirs.bend(node)
+        (lo,), (hi,), by = value.lo, value.hi, value.by
+        doubt = bend.deviation(*ranges.widened(lo, hi, by[0, 0]))
         if doubt.any():
             found = self.theirs.each_block(node.inputs[0], self._moved)
-            low, high, moved = (np.concatenate(parts, axis=1) for parts in zip(*found, strict=True))
+            low, high, moved = (
+                np.concatenate(parts, axis=-1) for parts in zip(*found, strict=True)
+            )
             lo, hi, by = np.maximum(lo, low), np.minimum(hi, high), np.minimum(by, moved)
-            doubt = bend.deviation(*ranges.widened(lo[0], hi[0], by[0]))
-            self.walk.looked[node.name] = lo, hi, by
+            doubt = bend.deviation(*ranges.widened(lo, hi, by[0, 0]))
+            self.walk.between.values[node.inputs[0]] = replace(value, by=by)
             self.reached[node.name] = lo, hi  # on its boxes intervals alone may say less
         self.theirs.doubts[node.name] = doubt
 
-    def _moved(self, form: Form) -> ranges.Moved:
+    def _moved(self, form: Form) -> tuple[Floats, Floats, Floats]:
         """Bounds of a form over the domain, and how far errors move it."""
         floats = form.floats()
-        lo, hi = self._range(form, floats)
-        return lo[None], hi[None], moved(form, floats, self.walk.errors)
+        by = moved(form, floats, lambda name: self.walk.errors[name][:, 0])
+        return *self._range(form, floats), by[:, None]
 
     def live(self, node: Node, op: LiveNorm) -> None:
         """An inner live norm as the map gamma∘P z/ρ + beta, ρ² from eps to eps + |P z|²/n."""
-        form = self.theirs.centred(node, op)
-        floats = form.floats()
-        lo, hi = ranges.widened(
-            *self._range(form, floats), moved(form, floats, self.walk.errors)[0]
-        )
+        lo, hi, by = self._moved(self.theirs.centred(node, op))
+        lo, hi = ranges.widened(lo, hi, by[0, 0])
         size = np.maximum(np.abs(lo), np.abs(hi))
         if op.positions > 1 or not np.isfinite(size).all():
             raise NotCheckable(f"{node.name!r} is a norm of live statistics that may be anything")
@@ -244,7 +233,7 @@ def figures(recursion: Recursion) -> dict[str, float]:
     if names and recursion.ranges.boxes > 1:
         batch = max(1, min(BATCH, HELD // max(recursion.candidate.sizes.values())))
         walks = (
-            _Walk(recursion, names, slice(at, at + batch))
+            Walk(recursion, names, slice(at, at + batch))
             for at in range(0, recursion.ranges.boxes, batch)
         )
         parts = [walk.run() for walk in walks]
@@ -252,54 +241,136 @@ def figures(recursion: Recursion) -> dict[str, float]:
     return found
 
 
-class _Arithmetic:
-    """One arithmetic on some boxes: errors behind the cuts so far; of a format its evaluation."""
+class Walk:
+    """The errors in some arithmetics from cut to cut on some boxes, or, without `rows`, on all of
+    them as one: (arithmetics, boxes, units)."""
 
-    def __init__(self, walk: _Walk, number: int, kind: Kind | None) -> None:
-        self.walk, self.number, self.known = walk, number, True
+    def __init__(self, recursion: Recursion, names: Sequence[str], rows: slice | None) -> None:
+        self.recursion, self.names, self.rows = recursion, names, rows
+        self.boxes = 1 if rows is None else len(range(recursion.ranges.boxes)[rows])
+        self.signed = recursion.signed(1 if rows is None else recursion.ranges.boxes)
         self.errors: dict[str, Floats] = {}
-        self.evaluation = None
-        if kind is not None:
-            recursion = walk.recursion
-            self.evaluation = Evaluation(recursion.theirs, kind, recursion.used, self._inner)
+        self.steps: dict[str, Step] = {}  # by the names of their cuts, and what is known of them:
+        self.middle: dict[str, Floats] = {}  # D̄, (boxes, units)
+        self.noise: dict[str, Floats] = {}
+        kinds = [KINDS.get(name) for name in names]
+        self.between = Between(recursion.theirs, recursion.used, kinds, recursion.reached)
+        source = recursion.target.source
+        nothing = np.zeros((len(names), self.boxes, recursion.target.sizes[source]))
+        self.know(source, recursion.candidate.source, nothing)
+
+    def run(self) -> dict[str, float]:
+        for step in self.recursion.steps:
+            self.take(step)
+        return self.figures()
+
+    def figures(self) -> dict[str, float]:
+        """The largest errors at the output, for each arithmetic."""
+        pairs = zip(self.names, self.output, strict=True)
+        return {name: float(error.max(initial=0.0)) for name, error in pairs}
 
     def know(self, ours: str, theirs: str, error: Floats) -> None:
         """The errors of a value are known."""
         self.errors[ours] = error
-        if self.evaluation is not None:
-            self.evaluation.settle(theirs, *self.walk.far[ours], error)
+        self.between.settle(theirs, *self.ends(ours), error)
 
-    def cut(self, step: Step) -> tuple[Floats, Floats, Floats]:
-        """In front of a cut all errors and the new ones, and what is new behind it: (boxes, m)."""
-        shape = self.walk.boxes, len(step.local)
-        carried = behind = np.zeros(shape)
-        fresh = np.broadcast_to(np.repeat(step.difference[:, -1], step.positions), shape)
-        apart = np.broadcast_to(step.local, shape)
-        for view, part in step.parts:
-            p, (lo, hi) = self.errors[view.source], self.walk.far[view.source]
-            far = plus(np.maximum(np.abs(lo), np.abs(hi)), p)
+    def ends(self, name: str) -> Range:
+        """Where a value of the target is: (boxes, units)."""
+        if self.rows is None:
+            lo, hi = self.recursion.ranges.over_all(name)
+            return lo[None], hi[None]
+        lo, hi = self.recursion.ranges.values[name]
+        return lo[self.rows], hi[self.rows]
+
+    def take(self, step: Step) -> Floats:
+        """The errors behind a cut, or at the output."""
+        total, fresh = self._arriving(step)
+        node, name = step.node, step.name
+        if node is None:
+            self.output = total
+            return total
+        if isinstance(step.bend, Windows):  # which is not rounded
+            passed = step.bend.largest(total)
+        else:
+            bent, behind = chords(step.bend, *self.ends(step.value)), np.zeros(total.shape)
+            if isinstance(node.op, Unitwise):
+                size = np.maximum(*map(np.abs, self.ends(step.value)))
+                places = self.between.places
+                behind[places] = self.between.behind(node.op, total[places], size)
+            noise, slope = plus(bent.noise(total), behind), np.abs(bent.middle)
+            passed = plus(times(slope, total), noise)
+            if self.signed:
+                rounded = times(total, np.full(1, 4 * UNIT))  # of coefficients, by D̄
+                fresh = plus(fresh, rounded, self._lost(step))
+                self.noise[name] = plus(times(slope, fresh), noise)
+                self.steps[name], self.middle[name] = step, bent.middle
+        self.know(name, node.name, passed)
+        return passed
+
+    def _arriving(self, step: Step) -> tuple[Floats, Floats]:
+        """|ĥ − h| in front of a cut, or at the output, and what of it is new there."""
+        count = len(self.names) * self.boxes, len(step.local)
+        carried, apart = np.zeros(count), np.broadcast_to(step.local, count)
+        fresh = np.broadcast_to(np.repeat(step.difference[:, -1], step.form.positions), count)
+        for view, part in step.form.parts():
+            p = self.errors[view.source]
+            far = plus(np.maximum(*map(np.abs, self.ends(view.source))), p)
+            p, far = (x.reshape(-1, x.shape[2]) for x in (p, far))
             carried = plus(carried, _applied(step.size[:, part], view, p))
             fresh = plus(fresh, _applied(step.difference[:, part], view, far))
             apart = plus(apart, _applied(step.difference[:, part], view, p))
-        fresh = np.minimum(fresh, apart)
-        if self.evaluation is not None and self.known:
-            try:
-                fresh = plus(fresh, self.evaluation.until(step.node))
-                if step.node is not None and isinstance(step.node.op, Unitwise):
-                    total = plus(fresh, carried)
-                    behind = self.evaluation.behind(step.node.op, total, step.largest)
-            except NoBound:
-                self.known = False
-        return plus(carried, fresh), fresh, behind
+        shape = len(self.names), self.boxes, len(step.local)
+        carried, fresh = carried.reshape(shape), np.minimum(fresh, apart).reshape(shape).copy()
+        value, places = self.between.until(step.node), self.between.places
+        fresh[places] = plus(fresh[places], self.between.error(value))
+        total = plus(carried, fresh)
+        if self.signed:
+            total = np.minimum(total, plus(fresh, self._with_signs(step)))
+        return total, fresh
 
-    def _inner(self, node: Node) -> tuple[Range, Floats]:
-        """What an inner activation takes at the target's values, and how far errors move it."""
-        lo, hi, by = self.walk.inner(node)
-        return (lo, hi), by[self.number * self.walk.boxes :][: self.walk.boxes]
+    def _with_signs(self, step: Step) -> Floats:
+        """Errors of the cuts before that arrive at a cut: its map is carried back to the noises."""
+        shape = len(self.names), self.boxes, len(step.local)
+        found, waiting = self._lost(step), dict[str, Floats]()
+        for term in self.recursion.unrolled(step).terms:
+            dense = term.matrix.toarray() if sparse.issparse(term.matrix) else term.matrix
+            waiting[term.source] = np.asarray(dense)[None]
+        for name in reversed(self.noise):
+            if name not in waiting:
+                continue
+            a = waiting.pop(name)  # (boxes, rows, units)
+            found = upper(found + self._weighed(a, self.noise[name]))
+            a = a * self.middle[name][:, None]
+            rows = self.recursion.unrolled(self.steps[name])
+            for source, matrix in ((term.source, term.matrix) for term in rows.terms):
+                moved = ranges.through(a, matrix)
+                # what underflows, in the product by D̄ and in this one
+                most = self.errors[source].sum(axis=2) + self.errors[name].sum(axis=2)
+                found = upper(found + (a.shape[2] + 4) * TINY * most[..., None])
+                if source in waiting:
+                    moved = waiting[source] + moved
+                    found = upper(found + UNIT * self._weighed(moved, self.errors[source]))
+                waiting[source] = moved
+        return np.broadcast_to(np.where(np.isnan(found), np.inf, found), shape)
+
+    def _weighed(self, a: Floats, sizes: Floats) -> Floats:
+        """|a| of (boxes, rows, units) times sizes: (arithmetics, boxes, rows)."""
+        return np.moveaxis(np.abs(a) @ np.moveaxis(sizes, 0, -1), -1, 0)
+
+    def _lost(self, step: Step) -> Floats:
+        """What is not known of the map to a cut, and what products of coefficients with it lose."""
+        found: Floats = np.zeros((len(self.names), self.boxes, len(step.local)))
+        for term in self.recursion.unrolled(step).terms:
+            p = self.errors[term.source].reshape(-1, term.matrix.shape[1])
+            lost = times(ranges.weigh(p, abs(term.matrix)), np.full(1, gamma(len(step.local) + 4)))
+            if term.error is not None:
+                lost = plus(lost, ranges.weigh(p, term.error))
+            found = plus(found, lost.reshape(found.shape))
+        return found
 
 
 def moved(form: Form, floats: Range, errors: Callable[[str], Floats]) -> Floats:
-    """|F| e: how far errors of the sources may move the rows of a form, (boxes, units)."""
+    """|F| e: how far errors of the sources may move the rows of a form, (n, units)."""
     by: Floats = np.zeros((1, form.rows * form.positions))
     for view, part in form.parts():
         size = plus(np.abs(floats[0][:, part]), floats[1][:, part])
@@ -316,127 +387,6 @@ def _applied(matrix: Floats, view: View, values: Floats) -> Floats:
     seen = np.where(view.index >= 0, values[:, view.index], 0.0)  # boxes, columns, positions
     found = dot(matrix, seen.transpose(1, 0, 2).reshape(columns, -1))
     return found.reshape(len(matrix), boxes, -1).transpose(1, 0, 2).reshape(boxes, -1)
-
-
-class _Walk:
-    """All arithmetics from cut to cut on some boxes, or, without `rows`, on all of them as one."""
-
-    def __init__(self, recursion: Recursion, names: Sequence[str], rows: slice | None) -> None:
-        self.recursion, self.names, self.rows = recursion, names, rows
-        self.boxes = 1 if rows is None else len(range(recursion.ranges.boxes)[rows])
-        self.signed = recursion.signed(1 if rows is None else recursion.ranges.boxes)
-        self.far: dict[str, Range] = {}  # where values of the target are
-        self.piece = ranges.Piece(recursion.theirs, recursion.used)
-        self.looked: dict[str, ranges.Moved] = {}  # what inner activations take
-        self.symbols = np.zeros((self.boxes, 0, len(names)))
-        self.forms: dict[str, Floats] = {}  # what becomes of the symbols, (boxes, symbols, m)
-        self.sizes: dict[str, Floats] = {}  # the same of absolute values, (boxes, m, modes)
-        self.reached: dict[str, Floats] = {}
-        self.terms = 16
-        self.output: list[Floats] = []
-        self.modes = [_Arithmetic(self, i, KINDS.get(name)) for i, name in enumerate(names)]
-        source = recursion.target.source
-        nothing = np.zeros((self.boxes, recursion.target.sizes[source]))
-        self.know(source, recursion.candidate.source, [nothing] * len(names))
-
-    def run(self) -> dict[str, float]:
-        for step in self.recursion.steps:
-            self.take(step)
-        return self.figures()
-
-    def figures(self) -> dict[str, float]:
-        """The largest errors at the output, for each arithmetic."""
-        pairs = zip(self.names, self.modes, self.output, strict=True)
-        return {n: float(e.max(initial=0.0)) if mode.known else inf for n, mode, e in pairs}
-
-    def take(self, step: Step) -> list[Floats]:
-        """The errors behind a cut, or at the output, in each arithmetic."""
-        found = [mode.cut(step) for mode in self.modes]
-        passed = [step.passed(total, behind) for total, _, behind in found]
-        if self.signed:
-            given = [np.stack(parts, axis=2) for parts in zip(*found, strict=True)]
-            last = step.node is None
-            sharper = self._arriving(step, given[1])[0] if last else self._add(step, *given)
-            passed = [np.minimum(e, sharper[..., i]) for i, e in enumerate(passed)]
-        if step.node is None:
-            self.output = passed
-        else:
-            self.know(step.name, step.node.name, passed)
-        return passed
-
-    def know(self, ours: str, theirs: str, errors: Sequence[Floats]) -> None:
-        """The errors of a value are known."""
-        self.looked.clear()  # hidden layers are wide, and nothing in front of the cut is left
-        self.far[ours] = self.ends(ours)
-        for mode, error in zip(self.modes, errors, strict=True):
-            mode.know(ours, theirs, error)
-        self.piece.settle(theirs, *self.far[ours], np.concatenate(errors))
-
-    def errors(self, name: str) -> Floats:
-        """Those of all arithmetics one below the other: (modes · boxes, units)."""
-        return np.concatenate([mode.errors[name] for mode in self.modes])
-
-    def ends(self, name: str) -> Range:
-        """Where a value of the target is: (boxes, units)."""
-        if self.rows is None:
-            lo, hi = self.recursion.ranges.over_all(name)
-            return lo[None], hi[None]
-        lo, hi = self.recursion.ranges.values[name]
-        return lo[self.rows], hi[self.rows]
-
-    def inner(self, node: Node) -> ranges.Moved:
-        """What an inner activation takes at the target's values, by intervals on each box and as it
-        was found over all boxes; and how far errors move it, (modes · boxes, units)."""
-        if node.name not in self.looked:
-            lo, hi, by = self.piece.before(node)
-            if node.name in self.recursion.reached:
-                low, high = self.recursion.reached[node.name]
-                lo, hi = np.maximum(lo, low), np.minimum(hi, high)
-            self.looked[node.name] = lo, hi, by
-        return self.looked[node.name]
-
-    def _add(self, step: Step, total: Floats, fresh: Floats, behind: Floats) -> Floats:
-        """|ĥ − h| at a cut; its noise becomes symbols."""
-        arriving, forms, size, fresh = self._arriving(step, fresh)
-        before = np.minimum(arriving, total)
-        bent = chords(step.bend, *self.ends(step.value))
-        slope, first, units = np.abs(bent.middle)[..., None], forms.shape[1], forms.shape[2]
-        new = upper(bent.noise(before) + behind)
-        own = upper(_times(slope, fresh) + new) + LEAST
-        whole = np.zeros((self.boxes, first + units, units))
-        whole[:, :first] = forms * bent.middle[:, None]
-        whole[:, first + np.arange(units), np.arange(units)] = 1.0
-        self.symbols = np.concatenate([self.symbols, own], axis=1)
-        self.forms[step.name], self.sizes[step.name] = whole, upper(_times(slope, size) + own)
-        self.reached[step.name] = upper(_times(slope, before) + new)
-        return self.reached[step.name]
-
-    def _arriving(self, step: Step, fresh: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-        """What comes to a cut, or to the output: from above, by symbols, by absolute values; and
-        what is new there with what is not known of the maps."""
-        forms = np.zeros((self.boxes, self.symbols.shape[1], fresh.shape[1]))
-        size = np.zeros(fresh.shape)
-        for term in self.recursion.unrolled(step).terms:
-            if term.source not in self.forms:
-                continue  # the input, which has no error
-            self.terms += term.matrix.shape[1] + 8
-            before = self.forms[term.source]
-            forms[:, : before.shape[1]] += ranges.through(before, term.matrix.T)
-            size = size + _weighed(abs(term.matrix), self.sizes[term.source])
-            if term.error is not None:
-                fresh = upper(fresh + _weighed(term.error, self.reached[term.source]))
-        # Entries of forms are sums of at most `terms` products; underflow takes at most 2^-1074 of
-        # each, which later maps and a symbol multiply, where `size` has LEAST and the same maps.
-        peak = self.symbols.max(axis=(0, 1), initial=0.0)
-        slip = 2 * self.terms * UNIT + self.terms**2 * 2.0**-72 * peak
-        reached = np.abs(forms).transpose(0, 2, 1) @ self.symbols
-        found = upper(reached + upper(slip * size) + fresh)
-        return np.where(np.isnan(found), np.inf, found), forms, size, fresh
-
-
-def _weighed(matrix: Matrix, values: Floats) -> Floats:
-    """A matrix times values of each box and arithmetic, (boxes, units, modes)."""
-    return ranges.through(values.transpose(0, 2, 1), matrix.T).transpose(0, 2, 1)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -456,10 +406,9 @@ class Chords:
     more: Floats
 
     def noise(self, before: Floats) -> Floats:
-        """What `middle` leaves out of errors of at most `before`, (boxes, m, modes)."""
-        radius, room, more = (part[..., None] for part in (self.radius, self.room, self.more))
-        beyond = np.where(before <= room, 0.0, before - np.minimum(room, before))
-        return upper(_times(radius, before) + _times(more, beyond))
+        """What `middle` leaves out of errors of at most `before`, (arithmetics, boxes, m)."""
+        beyond = np.where(before <= self.room, 0.0, above(before - self.room))
+        return plus(times(self.radius, before), times(self.more, beyond))
 
 
 def chords(bend: Bend | Windows | None, lo: Floats, hi: Floats) -> Chords:
@@ -488,8 +437,3 @@ def chords(bend: Bend | Windows | None, lo: Floats, hi: Floats) -> Chords:
     radius = np.where(least == most, 0.0, above(np.maximum(most - middle, middle - least)))
     far = above(np.maximum(max(slopes) - middle, middle - min(slopes)))
     return Chords(middle, radius, room * (1 - 4 * UNIT), upper(np.maximum(far - radius, 0.0)))
-
-
-def _times(x: Floats, y: Floats) -> Floats:
-    """The product, where zero times anything is zero."""
-    return np.where(x == 0, 0.0, x * y)

@@ -122,7 +122,7 @@ def test_figures_are_the_same_a_few_boxes_at_a_time(tmp_path) -> None:
     """Wide layers take fewer boxes together; what is proved is the worst of all of them."""
     tight(tmp_path)
     proved, walks = [], []
-    plain, walk = recursion.figures, recursion._Walk
+    plain, walk = recursion.figures, recursion.Walk
 
     def figures(*given):
         proved.append(plain(*given))
@@ -136,7 +136,7 @@ def test_figures_are_the_same_a_few_boxes_at_a_time(tmp_path) -> None:
         walks.append(0)
         with (
             mock.patch.object(recursion, "HELD", held),
-            mock.patch.object(recursion, "_Walk", counted),
+            mock.patch.object(recursion, "Walk", counted),
             mock.patch.object(checker, "figures", figures),
         ):
             assert check(tmp_path).accepted

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from proofs_check.certificates import CheckReport, check, evaluation, points, recursion
+from proofs_check.certificates import CheckReport, between, check, points, recursion
 from proofs_check.certificates import checker as checking
 from reconstruct.networks import Add, Affine, Box, Cast, Network, Node, Points, Relu, Select
 from tests.certificates.test_carrying import tree_pair
@@ -90,13 +90,13 @@ def divisions() -> tuple[Network, Network, Box, float]:
 
 STEPS = [
     ("weight + (terms + MAP) * gross", "weight", plain_sum),
-    ("count * gross + more * constant", "count * gross", long_sum),
-    ("upper(weight + more * gross), reach, count", "weight, reach, count", tree_of_sums),
-    ("lost = self.tiny * (terms + 4)", "lost = 0.0 * (terms + 4)", underflow),
-    ("gross = upper(gross + np.abs(op.bias))", "gross = upper(gross)", biases),
+    ("counts * gross + more * constant", "counts * gross", long_sum),
+    ("gross, upper(weight + more * gross)", "gross, weight", tree_of_sums),
+    ("self.tiny * (terms + 4) * reach", "0.0 * reach", underflow),
+    ("gross = upper(gross + np.abs(bias))", "gross = upper(gross)", biases),
     ("(computed * 2.0**-digits + 2.0**least)", "(computed * 0.0)", to_half),
     ("PLAIN, SCALING = 2, 12, 2, 6", "PLAIN, SCALING = 2, 0, 0, 0", divisions),
-    ("share * value.weight", "0.0 * value.weight", divisions),
+    ("share * weight)", "0.0 * weight)", divisions),
 ]
 
 
@@ -113,20 +113,18 @@ def test_every_rounding_is_needed(
     assert made.bound is not None and made.bound < error
     edit(tmp_path, "float32_bound", value=(error * (1 - 2.0**-20)).hex())
     assert "float32_bound" in check(tmp_path).unverified
-    names = weakened(evaluation, step, weaker)
-    for name in ("Evaluation", "NoBound"):
-        monkeypatch.setattr(recursion, name, names[name])
+    monkeypatch.setattr(recursion, "Between", weakened(between, step, weaker)["Between"])
     assert "float32_bound" in check(tmp_path).verified
 
 
 @pytest.mark.parametrize(
     ("step", "weaker"),
     [
-        ("found = upper(reached + upper(slip * size) + fresh)", "found = upper(reached)"),
-        ("own = upper(_times(slope, fresh) + new)", "own = upper(new)"),
-        ("new = upper(bent.noise(before) + behind)", "new = upper(behind)"),
+        ("plus(fresh, self._with_signs(step))", "self._with_signs(step)"),
+        ("plus(times(slope, fresh), noise)", "noise"),
+        ("plus(bent.noise(total), behind)", "behind"),
         ("radius = np.where(least == most, 0.0,", "radius = np.where(least < np.inf, 0.0,"),
-        ("reached = np.abs(forms).transpose", "reached = 0.5 * np.abs(forms).transpose"),
+        ("self._weighed(a, self.noise[name])", "0.5 * self._weighed(a, self.noise[name])"),
     ],
 )
 def test_every_step_of_the_errors_is_needed(
