@@ -217,14 +217,14 @@ class Between:
         bias = np.asarray(op.bias, dtype=np.float64)
         start = np.broadcast_to(bias, (len(value.lo), len(bias)))
         ends = Tally(start, np.zeros(start.shape)).add(*mapped(op, product, value.lo, value.hi))
-        count = len(self.places)
-        joined = np.concatenate([value.by, *value.rounded])  # arithmetics and formats in a row
-        sizes = np.zeros((*joined.shape[:2], len(bias)))
-        if joined.any():  # at the input there is no error
-            flat = joined.reshape(-1, joined.shape[2])
-            (found,) = mapped(op, lambda matrix, x: (dot(np.abs(matrix), x),), flat)
-            sizes = found.reshape(sizes.shape)
-        by, moved, gross, weight = np.split(sizes, np.cumsum([len(value.by), count, count]))
+        by, rounded = (part.reshape(-1, len(value.lo[0])) for part in (value.by, value.rounded))
+
+        def sizes(matrix: Floats, by: Floats, rounded: Floats) -> tuple[Floats, Floats]:
+            return dot(np.abs(matrix), by), np.abs(matrix) @ rounded
+
+        by, rounded = mapped(op, sizes, by, rounded)
+        by = by.reshape(*value.by.shape[:2], len(bias))
+        moved, gross, weight = rounded.reshape(*value.rounded.shape[:3], len(bias))
         terms, largest = int(op.summands), float(op.largest)
         reach = (1 + value.reach) * (1 + largest)
         # each product and each cast of a weight may lose `tiny`, times what it meets

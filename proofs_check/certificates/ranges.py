@@ -50,6 +50,7 @@ from reconstruct.networks.operation import Add
 Numbers = npt.NDArray[np.intp]
 Waiting = dict[str, Floats]  # coefficients that wait at a value, (boxes, rows, units)
 TILE = 2**20  # coefficients that are carried back at once
+BOXES, ROWS = 8, 512
 MOST_ENTRIES = 2**28  # of a map, unrolled
 
 
@@ -440,19 +441,25 @@ class Ranges:
             best = quick.min(axis=0)
             return best[:count], -best[count:]
         width = sum(np.nan_to_num(np.subtract(*self.values[s][::-1])).sum(axis=1) for s in sources)
-        for number in np.argsort(-np.asarray(width), kind="stable").tolist():
-            box, low = slice(number, number + 1), quick[number]
-            for kind in range(len(Support)):
-                for some in self._tiles(np.flatnonzero(~(low >= best))):
-                    found = self._carried(*self._start(rows, some, box), kind, box, best[some])
-                    low[some] = np.maximum(low[some], found[0])
-            best = np.minimum(best, low)
-        return best[:count], -best[count:]
+        order = np.argsort(-np.asarray(width), kind="stable").tolist()
 
-    def _tiles(self, rows: Numbers) -> list[Numbers]:
-        """Rows, as many at a time as are carried back at once."""
-        step = max(1, TILE // (2 * self.widest))
-        return [rows[start : start + step] for start in range(0, len(rows), step)]
+        def least(some: Numbers) -> Floats:
+            best = np.full(len(some), np.inf)
+            for number in order:
+                low, box = quick[number, some], slice(number, number + 1)
+                for kind in range(len(Support)):
+                    going = np.flatnonzero(~(low >= best))
+                    if len(going):
+                        start = self._start(rows, some[going], box)
+                        found = self._carried(*start, kind, box, best[going])
+                        low[going] = np.maximum(low[going], found[0])
+                best = np.minimum(best, low)
+            return best
+
+        step = max(1, min(TILE // (2 * self.widest), ROWS))
+        parts = [np.arange(at, min(at + step, 2 * count)) for at in range(0, 2 * count, step)]
+        best = np.concatenate([best[:0], *side_by_side(least, parts)])
+        return best[:count], -best[count:]
 
     def _start(self, rows: Rows, some: Numbers, box: slice) -> tuple[Waiting, Tally]:
         """Rows, or their negatives where the number is beyond them, as coefficients that wait."""

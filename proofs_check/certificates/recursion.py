@@ -47,6 +47,7 @@ from proofs_check.certificates.arithmetic import (
     dot,
     gamma,
     plus,
+    side_by_side,
     times,
     upper,
 )
@@ -232,11 +233,11 @@ def figures(recursion: Recursion) -> dict[str, float]:
     names = [name for name in found if not found[name] <= getattr(recursion.claims, name)]
     if names and recursion.ranges.boxes > 1:
         batch = max(1, min(BATCH, HELD // max(recursion.candidate.sizes.values())))
-        walks = (
-            Walk(recursion, names, slice(at, at + batch))
-            for at in range(0, recursion.ranges.boxes, batch)
-        )
-        parts = [walk.run() for walk in walks]
+
+        def walk(at: int) -> dict[str, float]:
+            return Walk(recursion, names, slice(at, at + batch)).run()
+
+        parts = list(side_by_side(walk, range(0, recursion.ranges.boxes, batch)))
         found |= {name: min(found[name], max(part[name] for part in parts)) for name in names}
     return found
 
@@ -298,7 +299,8 @@ class Walk:
                 places = self.between.places
                 behind[places] = self.between.behind(node.op, total[places], size)
             noise, slope = plus(bent.noise(total), behind), np.abs(bent.middle)
-            passed = plus(times(slope, total), noise)
+            passed = plus(times(np.full(1, bent.lipschitz), total), behind)
+            passed = np.minimum(passed, plus(times(slope, total), noise))
             if self.signed:
                 rounded = times(total, np.full(1, 4 * UNIT))  # of coefficients, by D̄
                 fresh = plus(fresh, rounded, self._lost(step))
@@ -398,12 +400,13 @@ def _applied(matrix: Floats, view: View, values: Floats) -> Floats:
 @dataclass(frozen=True, eq=False)
 class Chords:
     """Slopes of chords on ranges (boxes, m): `middle` ± `radius`; off by `more` for each unit by
-    which a chord leaves the range beyond `room`."""
+    which a chord leaves the range beyond `room`, and nowhere steeper than `lipschitz`."""
 
     middle: Floats
     radius: Floats
     room: Floats
     more: Floats
+    lipschitz: float = 1.0
 
     def noise(self, before: Floats) -> Floats:
         """What `middle` leaves out of errors of at most `before`, (arithmetics, boxes, m)."""
@@ -417,7 +420,7 @@ def chords(bend: Bend | Windows | None, lo: Floats, hi: Floats) -> Chords:
         return Chords(np.ones(lo.shape), zero, zero, zero)
     lines = [piece for piece in bend.pieces if isinstance(piece, Line)]
     if len(lines) < len(bend.pieces):  # a curve rises by anything up to the constant
-        return Chords(zero, np.full(lo.shape, bend.lipschitz), zero, zero)
+        return Chords(zero, np.full(lo.shape, bend.lipschitz), zero, zero, bend.lipschitz)
     slopes = [piece.slope for piece in lines]
     least, most = np.full(lo.shape, np.inf), np.full(lo.shape, -np.inf)
     room = np.full(lo.shape, np.inf)
@@ -436,4 +439,5 @@ def chords(bend: Bend | Windows | None, lo: Floats, hi: Floats) -> Chords:
     middle = 0.5 * least + 0.5 * most
     radius = np.where(least == most, 0.0, above(np.maximum(most - middle, middle - least)))
     far = above(np.maximum(max(slopes) - middle, middle - min(slopes)))
-    return Chords(middle, radius, room * (1 - 4 * UNIT), upper(np.maximum(far - radius, 0.0)))
+    more = upper(np.maximum(far - radius, 0.0))
+    return Chords(middle, radius, room * (1 - 4 * UNIT), more, bend.lipschitz)
