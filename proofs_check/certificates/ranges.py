@@ -235,7 +235,7 @@ def mapped(
         some = slice(start, start + step)
         met = (np.where(places[some] >= 0, part[:, places[some]], 0.0) for part in values)
         parts = function(np.asarray(kernel[some], dtype=np.float64), *met)
-        found.append(tuple(part.reshape(len(part), -1) for part in parts))
+        found.append(tuple(part.reshape(len(part), int(np.prod(part.shape[1:]))) for part in parts))
     return [np.concatenate(parts, axis=1) for parts in zip(*found, strict=True)]
 
 
