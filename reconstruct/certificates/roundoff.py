@@ -163,6 +163,7 @@ class Roundoff:
         parts = (value.size, value.computed, value.local, value.carried)
         boxes = max(map(len, parts))
         rows = np.concatenate([np.broadcast_to(part, (boxes, part.shape[1])) for part in parts])
+        # `upward` has room for 2^20 roundings: where one follows, it covers those before
         times = upward(op.absolute(rows)).reshape(len(parts), boxes, -1)
         size, reached, local, carried = times
         biases = op.biases if isinstance(op, SpelledSum) else op.bias[None]
