@@ -20,7 +20,6 @@ values times the number of operations, and taken off.
 import hashlib
 import json
 import sys
-from collections.abc import Iterator
 from fractions import Fraction
 from functools import reduce
 from itertools import pairwise
@@ -84,14 +83,14 @@ def read_onnx(content: bytes) -> tuple[int, list]:
             continue
         taken = [name for name in node.input if name not in known]
         require(taken == node.input[: len(taken)] and len(node.output) == 1, "a constant first", 3)
-        require(len(taken) == 1 or node.op_type in ("Add", "Sum"), "values not just added", 3)
-        require(node.domain in ("", "ai.onnx"), "operators of others", 3)
+        plain = len(taken) == 1 or node.op_type in ("Add", "Sum")
+        require(plain and node.domain in ("", "ai.onnx"), f"{node.op_type} of several values", 3)
         rest, step = [known[name] for name in node.input[len(taken) :]], ("sum",)
         if node.op_type in ("Flatten", "Reshape"):
             last = rest[0].tolist()[1:] if rest else [extra.get("axis", 1) * -1]
             require(len(last) == 1 and last[0] in (-1, size), "another shape than one row", 3)
             row = True
-        else:
+        elif len(taken) == 1:
             require(row, "values that are no row of numbers", 3)
             step = one_onnx(node.op_type, rest, extra, node.name or node.output[0])
         steps.append((step, taken, node.output[0]))
@@ -112,8 +111,6 @@ def one_onnx(kind: str, rest: list, extra: dict, name: str) -> tuple:
     elif kind in ("Gemm", "MatMul"):
         weight = rest[0] if extra.pop("transB", 0) else rest[0].T
         step = ("map", weight, vector(rest[1]) if len(rest) > 1 else np.zeros(len(weight)))
-    elif kind in ("Add", "Sum") and not rest:
-        step = ("sum",)
     elif kind == "Slice" and len(rest) == 3 and rest[2].tolist() == [1]:
         step = ("rows", slice(*(int(end.item()) for end in rest[:2])))
     elif kind in ("Add", "Sub"):
@@ -168,14 +165,11 @@ def compose(size: int, steps: list, cuts: list[str], powers: dict) -> list:
     for (kind, *rest), taken, name in steps:
         require(set(taken) <= set(forms), "a value that is not there behind the last cut", 3)
         form = reduce(added, (forms[other] for other in taken))
-        if kind == "map":
-            (weight, k), (whole, other) = exact(rest[0]), form
-            require(weight.shape[1] == len(whole), "sizes that do not fit", 2)
-            form = shifted((weight @ whole, k + other), rest[1])
-        elif kind == "scale":
-            factor, k = exact(rest[0])
-            require(len(factor) == len(form[0]), "sizes that do not fit", 2)
-            form = shifted((form[0] * factor[:, None], form[1] + k), rest[1])
+        if kind in ("map", "scale"):
+            (factor, k), (whole, other) = exact(rest[0]), form
+            require(factor.shape[-1] == len(whole), "sizes that do not fit", 2)
+            whole = factor @ whole if kind == "map" else factor[:, None] * whole
+            form = shifted((whole, k + other), rest[1])
         elif kind == "rows":
             form = form[0][rest[0]], form[1]
         elif kind == "relu" and rest[0] in cuts:
@@ -195,10 +189,6 @@ def floats(form: tuple[np.ndarray, int]) -> np.ndarray:
     return np.array((form[0] / (1 << form[1])).tolist(), dtype=np.float64)
 
 
-def difference(one: tuple[np.ndarray, int], two: tuple[np.ndarray, int]) -> np.ndarray:
-    return floats(((two[0] << one[1]) - (one[0] << two[1]), one[1] + two[1]))
-
-
 # --- one box --------------------------------------------------------------------------------------
 
 
@@ -207,12 +197,9 @@ class OnBox:
 
     def __init__(self, lo: np.ndarray, hi: np.ndarray, unit: float) -> None:
         self.unit = unit  # relative: more than one pass through a cut loses
-        self.ends, self.cuts = [(lo, hi)], []
+        self.ends, self.cuts = [(lo, hi, np.maximum(np.abs(lo), np.abs(hi)))], []
         self.noises: list[tuple[np.ndarray, np.ndarray]] = []  # what became of them, and sizes
         self.error = self.total = np.zeros(len(lo))
-
-    def size(self, level: int) -> np.ndarray:
-        return np.maximum(*map(np.abs, self.ends[level]))
 
     def lower(self, rows: np.ndarray, enough: np.ndarray | float = np.inf) -> np.ndarray:
         """Lower bounds of a·h + c for rows (a, c), h behind the last cut, carried back by both
@@ -223,9 +210,9 @@ class OnBox:
             some, a, value = np.arange(len(rows)), rows[:, :-1], rows[:, -1]
             lost = np.abs(value) * self.unit
             for level in range(len(self.cuts), -1, -1):
-                lo, hi = self.ends[level]
+                lo, hi, size = self.ends[level]
                 found = value + np.maximum(a, 0) @ lo + np.minimum(a, 0) @ hi
-                found -= 2 * (lost + np.abs(a) @ self.size(level) * self.unit) + FLOOR
+                found -= 2 * (lost + np.abs(a) @ size * self.unit) + FLOOR
                 best[some] = np.maximum(best[some], found)
                 kept = ~(best >= enough)[some]
                 if not level or not kept.any():
@@ -233,7 +220,7 @@ class OnBox:
                 some, a, value, lost = some[kept], a[kept], value[kept], lost[kept]
                 matrix, reach, lines = self.cuts[level - 1]
                 slope, upper, intercept = lines[kind]
-                lost = lost + np.abs(a) @ (reach + self.size(level)) * self.unit
+                lost = lost + np.abs(a) @ (reach + size) * self.unit
                 rising, falling = np.maximum(a, 0), np.minimum(a, 0)
                 d = rising * slope + falling * upper
                 value = value + falling @ intercept + d @ matrix[:, -1]
@@ -254,7 +241,7 @@ class OnBox:
         signed = [(matrix @ became, noise) for became, noise in self.noises]
         arriving = sum((np.abs(became) @ noise for became, noise in signed), self.unit * total)
         before = up(np.minimum(arriving, most @ self.error) + fresh)
-        reach = up(most @ self.size(len(self.cuts)) + np.abs(ours[:, -1]))
+        reach = up(most @ self.ends[-1][2] + np.abs(ours[:, -1]))
         require(bool((np.maximum(reach, before + total) < LARGE).all()), "numbers are too large")
         bent = (lo < 0) & (hi > 0)
         flat = (lo >= 0).astype(float)
@@ -262,15 +249,14 @@ class OnBox:
         steep = np.where(bent, hi >= -lo * (1 - 2.0**-30), flat).astype(float)
         top = np.where(bent, np.maximum(-upper * lo, (1 - upper) * hi) * (1 + 2.0**-50), 0)
         self.cuts.append((ours, reach, [(steep, upper, top), (flat, upper, top)]))
-        self.ends.append((np.maximum(lo, 0), np.maximum(hi, 0)))
+        self.ends.append((np.maximum(lo, 0), np.maximum(hi, 0), np.maximum(hi, 0)))
         # relu(z') − relu(z) = D (z' − z) + noise, D = 0, ½, 1; beyond the kink by p − |distance|
         chord = np.where(bent, 0.5, flat)
         beyond = np.where(bent, 0.5 * before, np.maximum(before - np.maximum(lo, -hi), 0))
         noise = up(chord * fresh + beyond)
         self.noises = [(chord[:, None] * became, n) for became, n in signed]
         self.noises.append((np.eye(len(lo)), noise))
-        self.total = up(chord * total + noise)
-        self.error = up(chord * before + beyond)
+        self.total, self.error = up(chord * total + noise), up(chord * before + beyond)
         return before
 
 
@@ -279,7 +265,7 @@ def up(values: np.ndarray) -> np.ndarray:
     return values * (1 + 2.0**-32) + FLOOR
 
 
-def boxes(lo: np.ndarray, hi: np.ndarray, code: str | None) -> Iterator:
+def boxes(lo: np.ndarray, hi: np.ndarray, code: str | None):
     """Preorder: 0 is a box, i + 1 halves coordinate i, the lower half first."""
     stack = [(lo, hi)]
     for byte in bytes.fromhex("00" if code is None else code):
@@ -325,15 +311,13 @@ def check(folder: Path) -> tuple[float, float]:
     require(len(theirs) == len(ours) == len(pairs) + 1, "alignment: other activations")
     steps = []
     for (one, _), (two, hidden) in zip(ours, theirs, strict=True):
-        require(one[0].shape == two[0].shape, "alignment: sizes differ")
-        steps.append((floats(one), difference(one, two), hidden))
+        steps.append((floats(one), floats(added(two, (-one[0], one[1]))), hidden))
     width = max(size, *(len(rows) for rows, _, _ in steps))
     unit = 8 * (width + 4 * len(steps) + 16) * 2.0**-53 * len(steps)
     worst = 0.0
     for low, high in boxes(lo, hi, document["tree"]):
         box = OnBox(low, high, unit)
-        for step in steps:
-            error = box.segment(*step)
+        *_, error = (box.segment(*step) for step in steps)
         worst = max(worst, float(error.max()))
     require(worst <= bound, f"bound: {bound:.6g} is claimed, but {worst:.6g} follows")
     return bound, worst

@@ -64,7 +64,7 @@ class Tree:
 
 
 TREE = Tree()
-COARSE = Tree(block=64, most=64)  # in float64: halves gain a quarter, and twice the nodes are read
+COARSE = Tree(block=72, most=64)  # in float64: halves gain a quarter, and twice the nodes are read
 LONG = 2**11  # terms of a sum from which on float64 networks are spelled out
 
 
