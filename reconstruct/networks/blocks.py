@@ -9,7 +9,7 @@ is the same function of real numbers, but the graph itself now says that no numb
 more than B + (q − 1)·log_q(n/B) roundings, and that no partial sum is longer than a block: both
 what is proved and what is met become smaller. It costs time, for small products run slower than one
 large: networks are written so where float32 is deployed, and in float64, in larger blocks, where a
-sum has thousands of terms (on ACAS Xu `float64_bound` falls by 40, and what is met by 11).
+sum has thousands of terms (on ACAS Xu `float64_bound` falls by 29, and what is met by 11).
 
 Hidden units of a construction are large because they are shifted, and their shifts cancel in the
 sum. So the shifts are taken out of them first,
