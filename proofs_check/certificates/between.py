@@ -18,6 +18,7 @@ infinite where a format may overflow or its rounding is not known:
     norm s, t     moved' = |s| moved,  gross' = |s| gross + |s μ| + |β|,
                   weight' = |s| weight + 12 gross', and more where it may be folded into a map
     scaling       the same with its factor over its divisor and its offset, and 6
+    shift alone   moved' = moved + weight·u/(1 − count·u) + u·|z + t|, and starts again
     sum of q      sums of all three, and (q − 1) gross' more
     maximum       the largest of each, which is not rounded
 
@@ -28,8 +29,8 @@ and to what it rounds, in any order, the variance in one pass or in two: 2n + 24
 number.
 
 An inner activation takes F ĥ + d up to what was lost before, which tells where its values are:
-there, and behind a live norm, the count starts at 0 again. At a cut the target's range tells that,
-widened by the errors.
+there, behind a live norm, and where an activation is shifted, the count starts at 0 again. At a cut
+the target's range tells that, widened by the errors.
 
 Rests on proofs_check: norm-rounding, accumulated-rounding, norm-is-affine, live-eps,
 live-norm-rounding, window-maximum.
@@ -246,9 +247,16 @@ class Between:
     def _diagonal(self, node: Node, op: Diagonal, value: Value) -> Value:
         scale, off, shift, doubt = self.forms.factors(node.name, op)
         ends = stretched(value.lo, value.hi, scale, off, shift, doubt)
-        scale = plus(np.abs(scale), off)
+        scale, by = plus(np.abs(scale), off), times(value.by, plus(np.abs(scale), off))
         before = self.forms.nodes.get(node.inputs[0])
         folded = before is not None and isinstance(before.op, Mixing)
+        bent = before is None or isinstance(before.op, Unitwise)
+        if bent and all(_only_shifts(op, kind) for kind in self.kinds):
+            error = upper(self.error(value) + by[self.places])
+            low, high = below(ends[0] - error), above(ends[1] + error)
+            lost = upper(self.unit * np.maximum(np.abs(low), np.abs(high)))
+            moved = upper(self.error(value) + lost)
+            return self._within(*ends, by, below(low - lost), above(high + lost), moved)
         moved, gross, weight = value.rounded
         count, reach = value.count, value.reach
         parts: tuple[Floats, ...]
@@ -280,7 +288,7 @@ class Between:
         more = count if folded else 0.0  # a shift that is folded in is added with the products
         weight = upper(scale * weight + counts * gross + more * constant)
         rounded = np.stack([moved, gross, weight])
-        return Value(*ends, times(value.by, scale), rounded, reach, count + counts)
+        return Value(*ends, by, rounded, reach, count + counts)
 
     def _cast(self, op: Cast, value: Value) -> Value:
         """To a narrower type, perhaps by way of float32: u·|z| and half the smallest number."""
@@ -347,3 +355,10 @@ def _plain(op: Norm, kind: Kind) -> bool:
     parts = op.gamma, op.beta, op.var, np.array([op.eps])
     held = all(np.array_equal(p.astype(kind).astype(np.float64), p) for p in parts)
     return held and plain(op)
+
+
+def _only_shifts(op: Diagonal, kind: Kind) -> bool:
+    """Whether it adds numbers of the format, and does nothing else."""
+    if not isinstance(op, Scaling) or not ((op.factor == 1).all() and (op.divisor == 1).all()):
+        return False
+    return np.array_equal(op.offset.astype(kind).astype(np.float64), op.offset)

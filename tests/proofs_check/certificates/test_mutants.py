@@ -17,7 +17,18 @@ import pytest
 
 from proofs_check.certificates import CheckReport, between, check, points, recursion
 from proofs_check.certificates import checker as checking
-from reconstruct.networks import Add, Affine, Box, Cast, Network, Node, Points, Relu, Select
+from reconstruct.networks import (
+    Add,
+    Affine,
+    Box,
+    Cast,
+    Network,
+    Node,
+    Points,
+    Relu,
+    Scaling,
+    Select,
+)
 from tests.certificates.test_carrying import tree_pair
 from tests.certificates.test_roundoff import DROP, SHIFTS, behind_a_long_sum, exact, folded, spelled
 from tests.proofs_check.certificates.making import certified, document_of, edit, write
@@ -88,6 +99,14 @@ def divisions() -> tuple[Network, Network, Box, float]:
     return network, network, box, rounding(network, x)
 
 
+def a_shift() -> tuple[Network, Network, Box, float]:
+    """1 + 2^-24 lies in the middle between two numbers of float32."""
+    network = Network(
+        1, (Node("y", Scaling(np.ones(1), np.ones(1), np.ones(1)), ("x",)),), "y", "x"
+    )
+    return network, network, Box(0.0, 2.0**-24).of_size(1), 2.0**-24
+
+
 STEPS = [
     ("weight + (terms + MAP) * gross", "weight", plain_sum),
     ("counts * gross + more * constant", "counts * gross", long_sum),
@@ -96,6 +115,7 @@ STEPS = [
     ("gross = upper(gross + np.abs(bias))", "gross = upper(gross)", biases),
     ("(computed * 2.0**-digits + 2.0**least)", "(computed * 0.0)", to_half),
     ("PLAIN, SCALING = 2, 12, 2, 6", "PLAIN, SCALING = 2, 0, 0, 0", divisions),
+    ("moved = upper(self.error(value) + lost)", "moved = upper(self.error(value))", a_shift),
     ("share * weight)", "0.0 * weight)", divisions),
 ]
 
