@@ -309,7 +309,8 @@ class Between:
         slope, far = bend.slope, value.by[self.places]
         left, right = bend.line(slope)
         low, high = below(lo - upper(far + error)), above(hi + upper(far + error))
-        beyond = np.maximum(np.maximum(above(left - low), above(high - right)), 0.0)
+        # of two values one may be off the line on either side
+        beyond = plus(*(np.maximum(above(x), 0.0) for x in (left - low, high - right)))
         beyond = np.where((low >= left) & (high <= right), 0.0, beyond)
         own = self.behind(op, error, np.maximum(np.abs(low), np.abs(high)))
         off = times(beyond, np.full(1, bend.steepness(slope)))

@@ -153,31 +153,45 @@ class Recursion(Cuts):
     # --- an inner activation: how far can a unit be from its line? ------------------------------
 
     def inner(self, node: Node) -> None:
-        """z = F h' + d, h' within e of the target's h: bounds of F h + d, widened by |F| e; by
-        intervals node by node first, and by lines where these leave a doubt."""
+        """How far units of z may be from their line at h', within e of the target's h: by intervals
+        node by node first, and by its form F where these leave a doubt.
+
+        Node by node z(h) is between ends that an error moves by `by`. Of the form it is known that
+        z(h') is F h' + d but for its radius, so that |F| e is all that e moves. Who takes ends of
+        the one and errors of the other has to count the radius at h and at h': activations before
+        may be off their lines at one of them alone.
+        """
         value, bend = self.walk.between.until(node), self.theirs.bend(node)
         (lo,), (hi,), by = value.lo, value.hi, value.by
         doubt = bend.deviation(*ranges.widened(lo, hi, by[0, 0]))
         if doubt.any():
             found = self.theirs.each_block(node.inputs[0], self._moved)
-            low, high, moved = (
-                np.concatenate(parts, axis=-1) for parts in zip(*found, strict=True)
-            )
-            lo, hi, by = np.maximum(lo, low), np.minimum(hi, high), np.minimum(by, moved)
-            doubt = bend.deviation(*ranges.widened(lo, hi, by[0, 0]))
+            low, high, most, off = (np.concatenate(p, axis=-1) for p in zip(*found, strict=True))
+            by = np.minimum(by, plus(most, off))
+            met = ranges.met((lo, hi), (low, high))
+            for (left, right), error in (((low, high), most), (met, by)):
+                other = bend.deviation(*ranges.widened(left, right, error[0, 0]))
+                doubt = np.minimum(doubt, other)
             self.walk.between.values[node.inputs[0]] = replace(value, by=by)
-            self.reached[node.name] = lo, hi  # on its boxes intervals alone may say less
+            self.reached[node.name] = met  # on its boxes intervals alone may say less
         self.theirs.doubts[node.name] = doubt
 
-    def _moved(self, form: Form) -> tuple[Floats, Floats, Floats]:
-        """Bounds of a form over the domain, and how far errors move it."""
-        floats = form.floats()
-        by = moved(form, floats, lambda name: self.walk.errors[name][:, 0])
-        return *self._range(form, floats), by[:, None]
+    def _moved(self, form: Form) -> tuple[Floats, Floats, Floats, Floats]:
+        """Bounds of a form over the domain, how far errors move it, and twice what its radius may
+        make of the target's values and of those with errors."""
+        floats, errors = form.floats(), {n: e[:, 0] for n, e in self.walk.errors.items()}
+        by = moved(form, floats, errors.__getitem__)
+        off = np.repeat(2.0 * form.radius[None, :, -1], form.positions, axis=1)
+        if form.radius.any():
+            for view, part in form.parts():
+                far = np.maximum(*map(np.abs, self.ranges.over_all(view.source)))
+                far = plus(far, errors[view.source])
+                off = plus(off, 2.0 * _applied(form.radius[:, part], view, far))
+        return *self._range(form, floats), by[:, None], off[:, None]
 
     def live(self, node: Node, op: LiveNorm) -> None:
         """An inner live norm as the map gamma∘P z/ρ + beta, ρ² from eps to eps + |P z|²/n."""
-        lo, hi, by = self._moved(self.theirs.centred(node, op))
+        lo, hi, by, _ = self._moved(self.theirs.centred(node, op))
         lo, hi = ranges.widened(lo, hi, by[0, 0])
         size = np.maximum(np.abs(lo), np.abs(hi))
         if op.positions > 1 or not np.isfinite(size).all():
@@ -230,7 +244,9 @@ def figures(recursion: Recursion) -> dict[str, float]:
     """The figures that are claimed, after a recursion that is done, infinity where there is none:
     over all boxes as one, and box by box what does not follow from that."""
     found = recursion.walk.figures()
-    names = [name for name in found if not found[name] <= getattr(recursion.claims, name)]
+    # A figure of floats that is within twice its claim is left at that: boxes take long.
+    share = {name: 1.0 if name == "bound" else 2.0 for name in found}
+    names = [n for n in found if not found[n] <= share[n] * getattr(recursion.claims, n)]
     if names and recursion.ranges.boxes > 1:
         batch = max(1, min(BATCH, HELD // max(recursion.candidate.sizes.values())))
 
@@ -254,6 +270,7 @@ class Walk:
         self.steps: dict[str, Step] = {}  # by the names of their cuts, and what is known of them:
         self.middle: dict[str, Floats] = {}  # D̄, (boxes, units)
         self.noise: dict[str, Floats] = {}
+        self.reached: dict[str, Floats] = {}  # sums of what arrives, (arithmetics, boxes)
         kinds = [KINDS.get(name) for name in names]
         self.between = Between(recursion.theirs, recursion.used, kinds, recursion.reached)
         source = recursion.target.source
@@ -303,8 +320,9 @@ class Walk:
             passed = np.minimum(passed, plus(times(slope, total), noise))
             if self.signed:
                 rounded = times(total, np.full(1, 4 * UNIT))  # of coefficients, by D̄
-                fresh = plus(fresh, rounded, self._lost(step))
-                self.noise[name] = plus(times(slope, fresh), noise)
+                lost = self._lost(step)
+                self.noise[name] = plus(times(slope, plus(fresh, rounded, lost)), noise)
+                self.reached[name] = plus(total, lost).sum(axis=2)
                 self.steps[name], self.middle[name] = step, bent.middle
         self.know(name, node.name, passed)
         return passed
@@ -346,8 +364,8 @@ class Walk:
             rows = self.recursion.unrolled(self.steps[name])
             for source, matrix in ((term.source, term.matrix) for term in rows.terms):
                 moved = ranges.through(a, matrix)
-                # what underflows, in the product by D̄ and in this one
-                most = self.errors[source].sum(axis=2) + self.errors[name].sum(axis=2)
+                # what underflows: in the product by D̄ it meets A δ, in this one δ
+                most = self.errors[source].sum(axis=2) + self.reached[name]
                 found = upper(found + (a.shape[2] + 4) * TINY * most[..., None])
                 if source in waiting:
                     moved = waiting[source] + moved

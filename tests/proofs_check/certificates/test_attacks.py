@@ -18,8 +18,8 @@ from proofs_check.certificates.activations import Bend
 from proofs_check.certificates.points import evaluate
 from proofs_check.certificates.report import NotCheckable
 from proofs_check.cli import main
-from reconstruct.certificates import Verdict
-from reconstruct.networks import Affine, Box, Elu, Network, Node, Norm, Relu
+from reconstruct.certificates import Verdict, certify
+from reconstruct.networks import Affine, Box, Elu, LeakyRelu, Network, Node, Norm, Relu
 from reconstruct.networks.activations import Exponential, Line
 from tests.proofs_check.certificates.making import (
     certified,
@@ -43,6 +43,17 @@ def apart(first: Network, second: Network, x: float) -> Fraction:
 
 
 # --- underflow ------------------------------------------------------------------------------------
+
+
+def test_a_slope_that_underflows_on_its_way_back_is_not_lost(tmp_path) -> None:
+    """What an error is behind a flat activation says nothing of what it is in front of it."""
+    maps = Affine([[2.0**1022]]), LeakyRelu(2.0**-54), Affine([[2.0**-1022]]), Affine([[2.0**56]])
+    g, f = (chain(Affine([[1.0]], [shift]), *maps) for shift in (0.0, -0.25))
+    assert apart(g, f, -1.25) == 1
+    forged(tmp_path, g, f, ([-1.5], [-1.25]), 1e-14, ("a", "c", "d"), figure=2.0**1023)
+    assert check(tmp_path).field == "bound"
+    box = Box(-1.5, -1.25).of_size(1)
+    assert certify(g, f, domain=box).verdict is not Verdict.CERTIFIED
 
 
 def test_a_residual_below_the_smallest_float_is_not_lost(tmp_path) -> None:
@@ -84,6 +95,19 @@ def test_no_scale_hides_a_difference(tmp_path, exponent) -> None:
         forged(tmp_path, g, f, ([-1.0], [1.0]), claim, ("b",), figure=1e300)
         edit(tmp_path, "tolerance", value=(1e300).hex())
         assert check(tmp_path).accepted == (Fraction(claim) >= difference)
+
+
+def test_ends_of_one_enclosure_are_not_moved_by_the_errors_of_another(tmp_path) -> None:
+    """The first activation is off its line with the error alone, the form behind it forgets the
+    error: node by node the second is on its line at h, and the form says that nothing moves it."""
+    error, room = 2.0**-22, 2.0**-30
+    pair = Affine([[1.0], [1.0]], [0.0, 1.0])
+    last = Affine([[-1.0, 1.0]], [room - 1.0]), LeakyRelu(2.0**20), Affine([[1.0]])
+    f = chain(Affine([[1.0]], [-error]), pair, Relu(), *last)
+    g = chain(Affine([[1.0]]), Affine([[0.0]], [room]))
+    assert apart(g, f, 0.0) > 0.249
+    forged(tmp_path, g, f, ([0.0], [2.0**-40]), 2.5e-7, ("a",), figure=1.0)
+    assert check(tmp_path).field == "bound"
 
 
 def test_a_hidden_unit_that_errors_push_off_its_line_is_not_on_it(tmp_path) -> None:

@@ -141,7 +141,7 @@ def test_every_rounding_is_needed(
     ("step", "weaker"),
     [
         ("plus(fresh, self._with_signs(step))", "self._with_signs(step)"),
-        ("plus(times(slope, fresh), noise)", "noise"),
+        ("plus(times(slope, plus(fresh, rounded, lost)), noise)", "noise"),
         ("plus(bent.noise(total), behind)", "behind"),
         ("radius = np.where(least == most, 0.0,", "radius = np.where(least < np.inf, 0.0,"),
         ("self._weighed(a, self.noise[name])", "0.5 * self._weighed(a, self.noise[name])"),
