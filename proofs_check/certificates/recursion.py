@@ -244,9 +244,7 @@ def figures(recursion: Recursion) -> dict[str, float]:
     """The figures that are claimed, after a recursion that is done, infinity where there is none:
     over all boxes as one, and box by box what does not follow from that."""
     found = recursion.walk.figures()
-    # A figure of floats that is within twice its claim is left at that: boxes take long.
-    share = {name: 1.0 if name == "bound" else 2.0 for name in found}
-    names = [n for n in found if not found[n] <= share[n] * getattr(recursion.claims, n)]
+    names = [name for name in found if not _settled(name, found[name], recursion.claims)]
     if names and recursion.ranges.boxes > 1:
         batch = max(1, min(BATCH, HELD // max(recursion.candidate.sizes.values())))
 
@@ -256,6 +254,14 @@ def figures(recursion: Recursion) -> dict[str, float]:
         parts = list(side_by_side(walk, range(0, recursion.ranges.boxes, batch)))
         found |= {name: min(found[name], max(part[name] for part in parts)) for name in names}
     return found
+
+
+def _settled(name: str, found: float, claims: Claims) -> bool:
+    """Whether a figure covers its claim; of floats one above the tolerance nearly has to: it says
+    that nothing is certified, and boxes take long."""
+    wanted: float = getattr(claims, name)
+    above = name != "bound" and claims.tolerance is not None and wanted > claims.tolerance
+    return found <= (2 * wanted if above else wanted)
 
 
 class Walk:
