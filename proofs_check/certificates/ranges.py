@@ -50,7 +50,7 @@ from reconstruct.networks.operation import Add
 Numbers = npt.NDArray[np.intp]
 Waiting = dict[str, Floats]  # coefficients that wait at a value, (boxes, rows, units)
 TILE = 2**20  # coefficients that are carried back at once
-BOXES, ROWS = 8, 512
+ROWS = 2**11  # of functionals that are carried back one box after the other
 MOST_ENTRIES = 2**28  # of a map, unrolled
 
 
