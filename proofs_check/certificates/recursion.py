@@ -187,7 +187,9 @@ class Recursion(Cuts):
                 far = np.maximum(*map(np.abs, self.ranges.over_all(view.source)))
                 far = plus(far, errors[view.source])
                 off = plus(off, 2.0 * _applied(form.radius[:, part], view, far))
-        return *self._range(form, floats), by[:, None], off[:, None]
+        shape = len(self.walk.names), 1, form.rows * form.positions
+        by, off = (np.broadcast_to(part[:, None], shape) for part in (by, off))
+        return *self._range(form, floats), by, off
 
     def live(self, node: Node, op: LiveNorm) -> None:
         """An inner live norm as the map gamma∘P z/ρ + beta, ρ² from eps to eps + |P z|²/n."""
@@ -460,7 +462,8 @@ def chords(bend: Bend | Windows | None, lo: Floats, hi: Floats) -> Chords:
     unknown = ~(least <= most)  # a range that is a kink, or no range
     least = np.where(unknown, min(slopes), least)
     most = np.where(unknown, max(slopes), most)
-    middle = 0.5 * least + 0.5 * most
+    # Half of a subnormal slope is rounded; a slope that is known is taken as it is.
+    middle = np.where(least == most, least, 0.5 * least + 0.5 * most)
     radius = np.where(least == most, 0.0, above(np.maximum(most - middle, middle - least)))
     far = above(np.maximum(max(slopes) - middle, middle - min(slopes)))
     more = upper(np.maximum(far - radius, 0.0))

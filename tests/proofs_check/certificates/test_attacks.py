@@ -56,6 +56,18 @@ def test_a_slope_that_underflows_on_its_way_back_is_not_lost(tmp_path) -> None:
     assert certify(g, f, domain=box).verdict is not Verdict.CERTIFIED
 
 
+@pytest.mark.parametrize("slope", [2.0**-1074, 5 * 2.0**-1074])
+def test_a_slope_of_which_half_is_no_float_is_taken_as_it_is(slope, tmp_path) -> None:
+    maps = Affine([[2.0**60]]), LeakyRelu(slope), Affine([[2.0**1014]])
+    g, f = (chain(Affine([[1.0]], [shift]), *maps) for shift in (0.0, -0.25))
+    true = float(apart(g, f, -1.25))
+    assert true == np.ldexp(slope, 1072)
+    for claim in (1e-14, 0.9 * true):
+        forged(tmp_path, g, f, ([-1.5], [-1.25]), claim, ("c",), figure=2.0**1000)
+        edit(tmp_path, "tolerance", value=(2.0).hex())
+        assert check(tmp_path).field == "bound"
+
+
 def test_a_residual_below_the_smallest_float_is_not_lost(tmp_path) -> None:
     """2^-1080 is no float, but times 2^1023 and 2^65 it is 256."""
     small, large, end = 2.0**-540, 2.0**65, 2.0**1023
@@ -342,3 +354,18 @@ def test_a_witness_on_the_border_has_to_say_so(tmp_path) -> None:
     assert check(tmp_path).accepted
     edit(tmp_path, "witness", "strictly_inside", value=True)
     assert check(tmp_path).field == "witness.strictly_inside"
+
+
+def test_rows_of_which_some_are_known_exactly_are_looked_at_together(tmp_path) -> None:
+    """Two blocks of rows, of which the second looks at nothing and has no radius."""
+    size = 2**11 + 4
+    weight, gamma = np.zeros((size, 1)), np.zeros(size)
+    weight[:10], gamma[:10] = 1.0, 1.0
+    norm = Norm(gamma, np.zeros(size), np.zeros(size), np.full(size, 2.0), 0.0)
+    first, last = Affine([[1.0]]), np.zeros((1, size))
+    last[0, 0] = np.sqrt(2.0)
+    f = chain(first, Affine(weight), norm, Relu(), Affine(last))
+    forged(tmp_path, chain(first, first), f, ([-(2.0**-30)], [1.0]), 1e-6, ("a",), figure=1.0)
+    for field in ("float64_bound", "float32_bound"):
+        edit(tmp_path, field, value=(1.0).hex())
+    assert check(tmp_path).accepted
