@@ -118,6 +118,11 @@ class Between:
         self.values: dict[str, Value] = {}
         self.maps: dict[str, Value] = {}  # what maps computed that are cuts
         nodes = [node for node in forms.network.nodes if node.name in used]
+        self.wanted = set(used) if self.kinds else set[str]()
+        for node in reversed(nodes):  # of the reals only what is in front of inner activations
+            name, inner = node.name, isinstance(node.op, Unitwise)
+            if name not in forms.sources and (inner or name in self.wanted):
+                self.wanted.update(node.inputs)
         self.left = iter(nodes)
         self.next = next(self.left, None)
         self.last = {name: node for node in nodes for name in node.inputs}  # who looks at it last
@@ -134,7 +139,7 @@ class Between:
         """What a node takes, or the output; of a map that is a cut, what it computes itself."""
         while self.next is not None and self.next is not node:
             name = self.next.name
-            if name not in self.values:
+            if name in self.wanted and name not in self.values:
                 self.values[name] = self._required(self._made(self.next))
             for taken in self.next.inputs:  # of wide hidden layers all values would not fit
                 if self.last[taken] is self.next:
@@ -223,8 +228,10 @@ class Between:
         def sizes(matrix: Floats, by: Floats, rounded: Floats) -> tuple[Floats, Floats]:
             return dot(np.abs(matrix), by), np.abs(matrix) @ rounded
 
-        by, rounded = mapped(op, sizes, by, rounded)
-        by = by.reshape(*value.by.shape[:2], len(bias))
+        some, rounded = mapped(op, sizes, by if by.any() else by[:0], rounded)
+        by = np.zeros((*value.by.shape[:2], len(bias)))
+        if len(some):  # at the input there is no error
+            by = some.reshape(by.shape)
         moved, gross, weight = rounded.reshape(*value.rounded.shape[:3], len(bias))
         terms, largest = int(op.summands), float(op.largest)
         reach = (1 + value.reach) * (1 + largest)
@@ -248,6 +255,8 @@ class Between:
         scale, off, shift, doubt = self.forms.factors(node.name, op)
         ends = stretched(value.lo, value.hi, scale, off, shift, doubt)
         scale, by = plus(np.abs(scale), off), times(value.by, plus(np.abs(scale), off))
+        if not self.kinds:
+            return Value(*ends, by, value.rounded, value.reach, value.count)
         before = self.forms.nodes.get(node.inputs[0])
         folded = before is not None and isinstance(before.op, Mixing)
         bent = before is None or isinstance(before.op, Unitwise)

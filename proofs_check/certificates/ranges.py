@@ -230,7 +230,8 @@ def mapped(
         return [np.concatenate(parts).T for parts in zip(*found, strict=True)]
     places = windows(op).reshape(op.groups, -1, op.positions)
     kernel = op.kernel.reshape(op.groups, -1, places.shape[1])
-    step = max(1, 4 * TILE // (kernel[0].size + len(kernel[0]) * op.positions * len(values[0])))
+    most = max(map(len, values))
+    step = max(1, 4 * TILE // (kernel[0].size + len(kernel[0]) * op.positions * most))
     for start in range(0, op.groups, step):
         some = slice(start, start + step)
         met = (np.where(places[some] >= 0, part[:, places[some]], 0.0) for part in values)

@@ -349,8 +349,9 @@ class Walk:
             apart = plus(apart, _applied(step.difference[:, part], view, p))
         shape = len(self.names), self.boxes, len(step.local)
         carried, fresh = carried.reshape(shape), np.minimum(fresh, apart).reshape(shape).copy()
-        value, places = self.between.until(step.node), self.between.places
-        fresh[places] = plus(fresh[places], self.between.error(value))
+        if places := self.between.places:
+            value = self.between.until(step.node)
+            fresh[places] = plus(fresh[places], self.between.error(value))
         total = plus(carried, fresh)
         if self.signed:
             total = np.minimum(total, plus(fresh, self._with_signs(step)))
